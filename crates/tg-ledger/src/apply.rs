@@ -1,11 +1,16 @@
-//! What a block does to a state.
+//! Block execution: the state and the events that follow from a state and a block.
 //!
-//! In this order, each step seeing what the ones before it did: **transactions** (in the block's order), **verdicts**
-//! (in the block's order), **timeouts** (leases and jobs whose time is over at the block's ledger time, so that what
-//! comes in the block in which a window ends is in time), **matching** (the lanes of the market), **rewards** (the block's fees, split among the
-//! validators), **pruning** (ended jobs beyond the bound leave the state). Then money is counted and the state root
-//! computed. A block with anything in it that does not hold is refused whole: whoever proposes a block drops such
-//! transactions first ([`propose`]).
+//! A block is executed in this order, each step on the state that the steps before it left:
+//! 1. **transactions**, in the block's order
+//! 2. **verdicts**, in the block's order
+//! 3. **timeouts**: leases and jobs whose time is over at the block's ledger time. What is in the block in which a window
+//!    ends is still in time
+//! 4. **matching**: the lanes of the market
+//! 5. **rewards**: the block's fees, split among the validators
+//! 6. **pruning**: ended jobs beyond the limit are removed from the state
+//!
+//! Then money is counted and the state root is computed. A block that contains anything invalid is refused as a whole; a
+//! proposer leaves invalid transactions out ([`propose`]).
 
 mod check;
 mod decline;
@@ -51,7 +56,7 @@ use crate::verdict::Verdict;
 pub use dry_run::DryRun;
 pub(crate) use execution::Execution;
 
-/// The state after `block`, and what happened in it.
+/// Executes `block` on `state`. Returns the state after it, and what happened in it.
 ///
 /// # Errors
 /// [`BlockError`] says why the block does not follow from `state`.
@@ -59,7 +64,7 @@ pub fn apply(state: &State, block: &Block) -> Result<(State, Vec<Event>), BlockE
     apply_once(state, block, &CheckedSignatures::none())
 }
 
-/// The same; signatures that are among `signatures` are not looked at again.
+/// As [`apply`], but does not verify signatures that are among `signatures`.
 ///
 /// # Errors
 /// [`BlockError`] says why the block does not follow from `state`.
@@ -113,9 +118,9 @@ pub fn apply_once(
     Ok((next, events))
 }
 
-/// Whether a mempool may keep a transaction: it is signed, its nonce is not used, and, if it is the account's next,
-/// it would hold at the state's time; if its turn has not come, its sender has an account, and what it serves, if it is
-/// of a prepaid kind, is the sender's. A signature that is among `signatures` is not checked again.
+/// Checks that a mempool may keep a transaction: it is signed, and its nonce is not used. If it is the account's next, it must be valid at
+/// the state's time. If its turn has not come, its sender must have an account, and a transaction of a prepaid kind must be about
+/// something of the sender's. A signature that is among `signatures` is not verified again.
 ///
 /// # Errors
 /// [`TransactionError`] says why not.
@@ -140,7 +145,7 @@ pub fn check_transaction(
     }
 }
 
-/// What a proposer wants in a block.
+/// What a proposer wants to put into a block.
 #[derive(Debug, Clone)]
 pub struct Proposal {
     /// Who proposes; must be a validator.
@@ -149,7 +154,7 @@ pub struct Proposal {
     pub timestamp: TimestampMs,
     /// Transactions in the wanted order.
     pub transactions: Vec<SignedTransaction>,
-    /// The proposer's own findings.
+    /// The verdicts of the proposer's own checks.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -175,15 +180,15 @@ pub struct Proposed {
     pub state: State,
     /// What happened in it.
     pub events: Vec<Event>,
-    /// Transactions that do not hold, with the reason.
+    /// Invalid transactions, with the reason.
     pub refused: Vec<(SignedTransaction, TransactionError)>,
     /// Verdicts that do not fit, with the reason.
     pub refused_verdicts: Vec<(Verdict, VerdictError)>,
-    /// Transactions that hold no place in this block because it is full; they stay in the mempool.
+    /// Transactions that do not fit into this block; they stay in the mempool.
     pub left: Vec<SignedTransaction>,
 }
 
-/// The block that follows from `state` with as much of `proposal` as holds and fits.
+/// Makes the next block after `state` from the valid part of `proposal`, as far as it fits.
 ///
 /// # Errors
 /// If the proposer is no validator, the time is not after the parent's, or a rule of the ledger itself broke.
@@ -198,7 +203,7 @@ pub trait TransactionSource {
     /// The next one.
     fn next(&mut self) -> Option<SignedTransaction>;
 
-    /// Whether the last one is in the block: it holds, and there is room.
+    /// Says whether the transaction that was returned last is in the block: it is valid, and there is room.
     fn has_place(&mut self, has_place: bool);
 }
 
@@ -210,7 +215,8 @@ impl TransactionSource for std::vec::IntoIter<SignedTransaction> {
     fn has_place(&mut self, _: bool) {}
 }
 
-/// The same, of the proposal's own transactions first and then of `candidates`; signatures that are among `signatures` are not looked at again.
+/// As [`propose`], but takes the transactions from `candidates` and not from the proposal, and does not verify signatures that are among
+/// `signatures`.
 ///
 /// # Errors
 /// If the proposer is no validator, the time is not after the parent's, or a rule of the ledger itself broke.
@@ -228,7 +234,7 @@ pub fn propose_from(
     } = proposal;
     check_place(state, proposer, timestamp)?;
     let mut execution = Execution::begin(state, timestamp);
-    // Verdicts first take their room: they free providers and money, and there are few of them.
+    // Room for the verdicts is reserved first: they free providers and money, and there are few of them.
     let mut room = PROPOSED_BYTES_MAX - HEADER_AND_COUNTS_BYTES;
     let mut verdicts = verdicts;
     verdicts.truncate(VERDICTS_PER_BLOCK_MAX);
@@ -287,10 +293,10 @@ pub fn propose_from(
     })
 }
 
-/// Bytes of a block without transactions and verdicts.
+/// Size of a block without transactions and verdicts, in bytes.
 const HEADER_AND_COUNTS_BYTES: usize = BlockHeader::BYTES + 4 + 4;
 
-/// Whether a block may stand after `state` at all.
+/// Checks time and proposer of a block after `state`.
 fn check_place(state: &State, proposer: Address, timestamp: TimestampMs) -> Result<(), BlockError> {
     if timestamp <= state.head.timestamp {
         return Err(BlockError::TimeNotIncreasing {
@@ -306,7 +312,7 @@ fn check_place(state: &State, proposer: Address, timestamp: TimestampMs) -> Resu
 }
 
 fn check_header(state: &State, block: &Block) -> Result<(), BlockError> {
-    // What is not looked at here follows from executing the block, and is compared after that.
+    // The other fields follow from executing the block, and are compared after that.
     let BlockHeader {
         height,
         parent,

@@ -1,4 +1,4 @@
-//! The scheduler's decisions in one block, and the root that names them all.
+//! The scheduler's decisions in one block, and the root that commits to them.
 
 use tg_types::{
     Amount, Digest, Domain, JobId, LeaseId, OfferId, TimestampMs, Writer, keccak256_of, variants,

@@ -1,4 +1,4 @@
-//! Why the ledger refuses: one error for each operation, each with a stable code and whose fault it is.
+//! Errors of the ledger: one type for each operation, each with a stable code and whose fault it is.
 
 mod transaction;
 
@@ -79,7 +79,7 @@ impl VerdictError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvariantError {
     /// Money came from nowhere or went nowhere.
-    #[error("money is not conserved: of {minted} TGRID {found} are somewhere")]
+    #[error("money is not conserved: {minted} TGRID were minted, and {found} are accounted for")]
     MoneyNotConserved {
         /// What was minted.
         minted: Amount,
@@ -191,7 +191,7 @@ pub enum BlockError {
         limit: u64,
     },
     /// A transaction does not hold.
-    #[error("transaction {index} of the block does not hold")]
+    #[error("transaction {index} of the block is invalid")]
     Transaction {
         /// Which one.
         index: usize,

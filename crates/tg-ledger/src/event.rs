@@ -1,4 +1,4 @@
-//! What happened in a block, in the order it happened.
+//! Events: what happened in a block, in the order in which it happened.
 
 use tg_types::{
     Address, Amount, BidId, Digest, Height, JobId, LeaseId, ModelId, OfferId, TimestampMs,
@@ -110,7 +110,7 @@ pub enum Event {
         /// Whose it is.
         provider: Address,
     },
-    /// An offer was taken back.
+    /// An offer was withdrawn.
     OfferWithdrawn {
         /// The offer.
         offer: OfferId,
@@ -256,7 +256,7 @@ pub enum Event {
         /// What it says.
         vote: Vote,
     },
-    /// A side of a dispute that ends at one tile handed in its file.
+    /// A side of a dispute that ends at one tile submitted its file.
     ResultArgued {
         /// The lease.
         lease: LeaseId,

@@ -1,16 +1,16 @@
-//! Gas: what a transaction costs the validators, what a block has room for, and how the price of gas moves.
+//! Gas: what a transaction costs the validators, how much fits into a block, and how the price of gas moves.
 //!
-//! One unit of gas stands for about 10 ns of one core of every validator. The gas of a kind is that of its longest
-//! encoding and of all records that it leads to, so it is known before anything is executed, and what is prepaid is
+//! One unit of gas stands for about 10 ns of one core of every validator. The gas of a kind is that of its longest encoding
+//! and of all records that it leads to, so it is known before anything is executed, and the price of a prepaid transaction is
 //! known when it is paid.
 //!
-//! **Two lanes.** Half of a block's gas is for kinds that are demanded under threat of a loss
-//! ([`TransactionKind::is_prepaid`]), the other half for all others, and neither takes from the other. So nobody can
-//! keep a provider's result out of blocks with anything that money buys. Nor make it dear: the gas of a lease has the
-//! least base fee, whatever the others pay.
+//! **Two lanes.** Half of a block's gas is for kinds that must be sent under threat of a loss
+//! ([`TransactionKind::is_prepaid`]), the other half for all others; neither lane uses the other's gas. So no amount of money
+//! keeps a provider's result out of blocks. Nor can it be made expensive: the gas of a lease costs the lowest base fee,
+//! whatever the others pay.
 //!
-//! **Base fee.** It follows how full the paid lane is: at most twice as high after 10 s of ledger time, and at most half
-//! as high, however the blocks fall.
+//! **Base fee.** It follows how full the paid lane is. Within 10 s of ledger time it at most doubles or halves, however
+//! many blocks there are in that time.
 
 use tg_types::limits::STORAGE_STATEMENTS_MAX;
 use tg_types::{

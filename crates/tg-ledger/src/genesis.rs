@@ -1,4 +1,4 @@
-//! Genesis: who has what before the first block.
+//! Genesis: accounts, validators and parameters before the first block.
 
 use tg_types::chain::{FinalityError, NetworkTrust, TrustRoot};
 use tg_types::{

@@ -1,4 +1,4 @@
-//! The header that follows from a state.
+//! The header that follows from executing a block.
 
 use tg_types::{Address, BlockId, Digest, TimestampMs};
 

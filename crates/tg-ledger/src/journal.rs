@@ -1,7 +1,7 @@
-//! Journals: a chain of blocks with what was decided in each, to be executed again.
+//! Journals: a chain of blocks with the decisions made in each, which can be executed again.
 //!
-//! A journal needs nothing but itself: it begins with the genesis. Whoever replays it recomputes every block and compares
-//! every decision, the schedule root and the state root, and names the first that differs.
+//! A journal is self-contained: it begins with the genesis. A replay recomputes every block, compares every decision, the
+//! schedule root and the state root, and names the first that differs.
 
 use tg_types::{Decode, DecodeError, Digest, Encode, Height, Reader, Writer};
 

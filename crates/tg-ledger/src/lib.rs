@@ -1,22 +1,20 @@
 //! The deterministic state machine: accounts, offers, jobs, leases, evidence, settlement and the state root.
 //!
-//! The ledger knows no clock, no network and no file: time is a field of the block, and whatever waits is somebody
-//! else's.
+//! The ledger knows no clock, no network and no file. Time is a field of the block, and everything that has to wait for
+//! something is done by other crates.
 //!
-//! Read in this order:
-//! 1. [`parameters`], [`limits`] - the rules
-//! 2. [`record`], [`state`] - what is kept
-//! 3. [`block`], [`verdict`] - what arrives
+//! Suggested reading order:
+//! 1. [`parameters`], [`limits`] - the parameters of a network, and the limits of every network
+//! 2. [`record`], [`state`] - what the ledger stores
+//! 3. [`block`], [`header`], [`verdict`] - its input
 //! 4. [`mod@apply`] - what a block does
-//! 5. [`gas`] - what it costs
-//! 6. [`error`] - why it does not
-//! 7. [`event`] - what it tells
-//! 8. [`decision`] - what the scheduler decided
-//! 9. [`journal`] - a chain to execute again
-//! 10. [`tree`] - the state root
-//! 11. [`rent`] - what staying costs
-//! 12. [`table`] - how records are stored
-//! 13. [`genesis`]
+//! 5. [`gas`], [`rent`] - what transactions and records cost
+//! 6. [`error`] - why a transaction, a verdict or a block is refused
+//! 7. [`event`], [`decision`] - its output: what happened, and what the scheduler decided
+//! 8. [`journal`] - a chain that is executed again
+//! 9. [`tree`], [`table`] - the state root, and how records are stored
+//! 10. [`genesis`] - the first state
+//! 11. [`canary`] - deliberate mistakes for tests of the simulator
 //!
 //! ```
 //! use tg_ledger::{ConsensusKey, Genesis, Parameters, Proposal, State, Validator, apply, propose};

@@ -1,4 +1,4 @@
-//! Bounds of the ledger. Each one caps memory or work that a stranger can cause; none can be switched off.
+//! Limits of the ledger. Each one bounds memory or work that a stranger can cause; none can be disabled.
 
 /// Transactions in one block: about 0.1 s of signature checking on one core.
 pub const TRANSACTIONS_PER_BLOCK_MAX: usize = 1_024;

@@ -1,4 +1,4 @@
-//! Numbers that a network fixes at genesis.
+//! Parameters that a network fixes at genesis.
 
 use crate::block::PROTOCOL_VERSION;
 use crate::limits::{REPEATED_MACS_USUAL, VALIDATORS_MAX, WHOLE_RUN_MACS_USUAL};
@@ -63,7 +63,7 @@ pub struct Parameters {
     pub bid_deposit_min: Amount,
     /// How long the terms of an offer stand at least.
     pub offer_update_interval: DurationMs,
-    /// How long a job that is pushed out may still hand in its result.
+    /// The grace period in which a preempted job may still submit its result.
     pub preempt_grace: DurationMs,
     /// Collateral per lease that stands for one success in a reputation.
     pub reputation_stake: Amount,

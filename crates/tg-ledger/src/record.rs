@@ -1,5 +1,4 @@
-//! What the ledger keeps: accounts, validators, models, offers, providers, jobs, leases, bids and
-//! liveness reports.
+//! The records of the ledger: accounts, validators, models, offers, providers, jobs, leases, bids and liveness reports.
 //!
 //! A [`Record`] is one entry of a table and one leaf of the state tree; open jobs and live leases have a second leaf for
 //! their money.

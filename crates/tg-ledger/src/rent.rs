@@ -1,9 +1,9 @@
-//! What it costs to stay in the state: every record pays burned rent by bytes and time, secured by a deposit.
+//! Rent: every record in the state pays for its bytes and time. Rent is burned, and secured by a deposit.
 //!
-//! Each [`RentCategory`] of the state has a price that stands while it is at most half full and then doubles with every
-//! twentieth of it. A category's *meter* sums its price over time, so what a record owes is its bytes times how far the
-//! meter went, whatever the price did in between; and at which reading of the meter a deposit is used up is known
-//! when it is paid. Records are therefore sorted by when they end, and nothing has to be done while they stay.
+//! The price of each [`RentCategory`] is constant while the category is at most half full, and then doubles with every
+//! further twentieth. A category's *meter* is the sum of its price over time. So a record owes its bytes times the advance of
+//! the meter, however the price moved, and the meter reading at which a deposit is used up is known when it is paid. Records
+//! are therefore sorted by when they end, and cost nothing to keep.
 
 use tg_types::{
     Address, Amount, Decode, DecodeError, Digest, DurationMs, Encode, JobOrder, Reader,

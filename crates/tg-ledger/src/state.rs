@@ -1,7 +1,7 @@
 //! The state of the ledger after a block.
 //!
-//! A `State` never changes: [`apply`](crate::apply()) makes the next one, and both share what is equal. Beside the
-//! tables it keeps two queues and the state tree, which follow from the tables and are not encoded.
+//! A `State` is immutable: [`apply`](crate::apply()) makes the next one, and both share everything that is equal. Beside the
+//! tables it has two queues and the state tree, which are derived from the tables and not encoded.
 
 mod book;
 mod book_changes;

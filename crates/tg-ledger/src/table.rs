@@ -1,8 +1,8 @@
-//! Tables of records: sorted, cheap to copy, and aware of the money that lies in them.
+//! Tables of records: sorted, cheap to copy, with the sum of the money in them.
 //!
-//! A table is a B-tree whose nodes are shared by all states that have them alike (`imbl`): a copy of it costs nothing, and
-//! a block copies the nodes on the way to the records that it touches, of which there are few however many records there are.
-//! Iteration is in the order of keys, whatever the order of insertion was.
+//! A table is a B-tree whose nodes are shared by all states in which they are equal (`imbl`): copying it costs nothing, and a
+//! block copies only the nodes on the paths to the records that it changes. Iteration is in the order of keys, whatever the
+//! order of insertion was.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

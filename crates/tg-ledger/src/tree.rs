@@ -1,9 +1,8 @@
-//! The state tree: keccak-256, fixed depth 32, one leaf for each key, in the order of keys by links.
+//! The state tree: keccak-256, fixed depth 32, one leaf for each key, linked in the order of keys.
 //!
-//! A place that was never used holds 32 zero bytes and a node is `keccak256(left ‖ right)`, so an L1 contract walks a
-//! proof with 32 hashes and no branching on depth. Each leaf names the next key, so that one leaf proves that a key
-//! is absent. Subtrees that were never used are not stored. Nodes are shared between versions: a block that changes
-//! `k` leaves makes at most `32 k` new nodes.
+//! An unused place holds 32 zero bytes and a node is `keccak256(left ‖ right)`, so that an L1 contract walks a proof with 32
+//! hashes and no branch on depth. Each leaf names the next key, so that one leaf proves that a key is absent. Unused subtrees
+//! are not stored. Nodes are shared between versions: a block that changes `k` leaves makes at most `32 k` new nodes.
 
 mod index;
 

@@ -1,7 +1,7 @@
-//! Verdicts: what the validators found when they verified evidence, and what waits for one.
+//! Verdicts: the validators' results of verifying evidence, and the evidence that waits for one.
 //!
-//! The ledger does not verify evidence. Every validator does, from blobs named by content hash; the result is a pure
-//! function of the blob, so a voter compares a block's verdicts with its own and votes only when they are equal.
+//! The ledger does not verify evidence. Every validator does, from blobs named by content hash. The result is a pure function
+//! of the blob, so a voter compares a block's verdicts with its own and votes only when they are equal.
 
 use std::sync::Arc;
 
@@ -304,7 +304,7 @@ impl GrantTask {
     }
 }
 
-/// What accuser and provider handed in, in a dispute that ends at one tile.
+/// The files of accuser and provider, in a dispute that ends at one tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DisputeFiles {
     /// What the accuser says that a right run gives.

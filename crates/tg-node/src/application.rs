@@ -1,4 +1,4 @@
-//! The loop around [`Core`], and the mailbox through which consensus talks to it.
+//! The loop around [`Core`], and the mailbox through which consensus calls it.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};

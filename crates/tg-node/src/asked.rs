@@ -1,5 +1,5 @@
-//! What this validator states of others that are asked for what they keep: that it got the file from them, or that it did not although it
-//! tried for some time after that may be stated.
+//! Statements about other validators that were asked for a file they stated to keep: that it was received from them, or that
+//! it was not, although this validator tried for some time after that may be stated.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Mistakes made on purpose, to show that the simulator's checks see them. All of this is there with the feature `canary`
-//! only; without it nothing can be armed, and what asks is a constant.
+//! Deliberate mistakes with which tests show that the simulator's checks find them. They exist only with the feature
+//! `canary`; without it none can be switched on, and the query for one is a constant.
 
 /// A mistake of a validator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

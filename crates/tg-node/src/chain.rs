@@ -1,4 +1,4 @@
-//! The ledger as the validator uses it: blocks with the states they lead to.
+//! The ledger as the validator uses it: blocks, and the states after them.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! The checks of evidence: registration proofs of models and inference proofs of leases with `tg-proof`, programs and their
+//! The checks of evidence: registration proofs of models and inference proofs of leases with `tg-proof`; programs and their
 //! answers with `tg-wasm`, and float models with `tg-float`, by running them again.
 //!
-//! Codes below 80 are those of `tg-proof`; those from 80 on name what is wrong before a proof is looked at.
+//! Codes below 80 are those of `tg-proof`; codes from 80 on name what is wrong before a proof is verified.
 
 mod counted;
 pub(crate) mod dispute;
@@ -152,18 +152,12 @@ impl EvidenceChecker for ProofChecker {
                     receipt,
                     opened: None,
                 };
-                match mode {
-                    VerificationMode::Recompute => self.check_run(&run, evidence, blobs),
-                    VerificationMode::Replicate => check_delivered(evidence, blobs),
-                    _ => {
-                        let work = Work {
-                            job: *job,
-                            provider: *provider,
-                            run,
-                        };
-                        self.check_lease(&work, (evidence, *size), blobs)
-                    }
-                }
+                let work = Work {
+                    job: *job,
+                    provider: *provider,
+                    run,
+                };
+                self.check_result(*mode, &work, (evidence, *size), blobs)
             }
             EvidenceTask::Replicas(task) => self.run_for_replicas(task, blobs),
         };
@@ -267,6 +261,21 @@ impl ProofChecker {
         // Stops: weights outside their range, with which every later proof would mean nothing.
         let registered = public.verify_registration();
         registered.map_err(|error| rejected(error.code(), &error.to_string()))
+    }
+
+    /// Checks the result of a lease as its mode demands.
+    fn check_result(
+        &self,
+        mode: VerificationMode,
+        work: &Work<'_>,
+        (evidence, size): (&Digest, u32),
+        blobs: &BlobStore,
+    ) -> Result<Outcome, Refusal> {
+        match mode {
+            VerificationMode::Recompute => self.check_run(&work.run, evidence, blobs),
+            VerificationMode::Replicate => check_delivered(evidence, blobs),
+            _ => self.check_lease(work, (evidence, size), blobs),
+        }
     }
 
     fn check_lease(

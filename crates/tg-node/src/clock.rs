@@ -1,15 +1,15 @@
-//! What a validator takes for the time.
+//! A validator's time.
 //!
 //! Blocks carry wall time, and a voter refuses blocks more than [`CLOCK_SKEW_MAX`](crate::limits::CLOCK_SKEW_MAX) from its
 //! clock. Validators that share one wrong clock would agree on wrong times, so a validator compares its wall clock with
-//! one that only counts (the *steady* clock): at start it notes how far they are apart, and from then on
+//! one that only counts (the *steady* clock): at start it notes the difference between them, and from then on
 //!
-//! - while they keep their distance, time is the steady clock plus that distance; the distance follows the wall clock by
-//!   at most [`SLEW_PER_SECOND`], which is more than clocks are corrected by;
-//! - if they come apart by more than [`CLOCK_JUMP_MAX`], the wall clock has *jumped*: the validator neither proposes nor
-//!   votes for blocks, says so in its status, and goes on counting from before;
-//! - if the wall clock returns, all is as before; if it keeps its new distance for [`CLOCK_SETTLES`], the validator believes
-//!   it (a clock that was wrong and was set, a machine that slept).
+//! - while the difference stays the same, time is the steady clock plus that difference, which follows the wall clock by at
+//!   most [`SLEW_PER_SECOND`], more than clocks are corrected by;
+//! - if the difference changes by more than [`CLOCK_JUMP_MAX`], the wall clock has *jumped*: the validator neither proposes
+//!   nor votes for blocks, says so in its status, and continues to count from the old difference;
+//! - if the wall clock returns, all is as before; if it keeps the new difference for [`CLOCK_SETTLES`], the validator accepts
+//!   it (a clock that was wrong and was set, or a machine that slept).
 //!
 //! So a jump that lasts shorter than [`CLOCK_SETTLES`] changes no block's time. One that lasts longer on more than a third
 //! of the validators is believed; if the clocks are then set back, blocks wait until the right time has reached theirs.

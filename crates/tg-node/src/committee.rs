@@ -1,7 +1,7 @@
-//! What a validator says as a member of committees: votes on drawn tiles, sealed and then opened.
+//! A validator's votes as a member of committees: on drawn parts of runs, sealed and then opened.
 //!
-//! A vote follows from the files, and what hides it from the account's secret, the lease and the drawing: so a restart in between
-//! opens what was sealed before it.
+//! A vote is a function of the files, and its salt of the account's secret, the lease and the draw. So a validator that
+//! restarts between the two steps opens what it sealed before.
 
 use std::collections::BTreeMap;
 

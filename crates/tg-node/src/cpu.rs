@@ -1,4 +1,4 @@
-//! What checks take of the processor, for the log alone: nothing is decided by it.
+//! Processor time of checks, for the log only: no decision depends on it.
 
 use std::time::Duration;
 

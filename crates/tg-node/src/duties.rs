@@ -1,9 +1,10 @@
-//! What a validator's ledger account sends by itself: which providers it lost ([`crate::liveness`]), what it holds of
-//! what jobs and models need ([`crate::storage`]), and votes of validators that contradict each other. All come from one account, so one loop gives out its nonces.
+//! The transactions that a validator's ledger account sends by itself: which providers it no longer reaches
+//! ([`crate::liveness`]), which files of jobs and models it holds ([`crate::storage`]), votes of committees, and reports of
+//! contradicting votes. All come from one account, so one loop assigns their nonces.
 //!
 //! A statement that files are held is sent when all of them were read and are right. "Missing" is sent only when the
-//! ledger asks again after a provider declined, and the files could not be had for [`MISSING_AFTER`] although they were
-//! asked of all the others. What was stated is not stated again; a restart looks at the files anew.
+//! ledger asks again after a provider declined, and the files could not be got for [`MISSING_AFTER`] although all other
+//! validators were asked. A statement is not repeated; after a restart the files are read again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

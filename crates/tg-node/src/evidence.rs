@@ -1,4 +1,4 @@
-//! Evidence checks: which are due, which run, and what they found.
+//! The queue of evidence checks: which are due, which run, and their outcomes.
 //!
 //! A validator learns from the ledger which evidence waits for a verdict, checks it itself on a blocking thread, and
 //! remembers the outcome. As a proposer it puts finished outcomes into its block; as a voter it compares the block's

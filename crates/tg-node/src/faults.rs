@@ -1,5 +1,5 @@
-//! Votes that contradict each other, from consensus' form to the ledger's; and certificates that do, which consensus itself does not
-//! compare.
+//! Contradicting votes, converted from the form of consensus to that of the ledger; and contradicting certificates, which
+//! consensus does not compare itself.
 
 use std::collections::BTreeMap;
 

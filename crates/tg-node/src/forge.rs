@@ -1,4 +1,5 @@
-//! What makes a validator propose blocks that do not hold, so that simulations see that the others refuse them. Nothing of the program has one.
+//! A hook with which simulations make a validator propose invalid blocks, to test that the others refuse them. The program
+//! never sets it.
 
 use tg_ledger::{Block, State};
 

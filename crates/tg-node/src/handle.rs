@@ -1,4 +1,4 @@
-//! What the rest of a process sees of a validator: submit, read, subscribe.
+//! The interface of a validator to the rest of the process: submit, read, subscribe.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

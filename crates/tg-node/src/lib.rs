@@ -38,9 +38,10 @@
 //!   header commits to; the block executes on its parent to the state root in its header; its parent and proposer are
 //!   those of the view; its time is within [`limits::CLOCK_SKEW_MAX`] of this validator's clock; each verdict is about
 //!   evidence pending on the parent's state and equals the outcome of this validator's own check; the body is on
-//!   disk. While its wall clock has jumped ([`clock`]) it says nothing. It says *no* only for what can never become right. Otherwise it **waits**: for a missing body or ancestor
-//!   (asked from one peer after the other every [`limits::FETCH_RETRY`]), for its own check of the evidence, for its
-//!   clock. A view that waits too long is nullified by consensus and another leader tries.
+//!   disk. While its wall clock has jumped ([`clock`]) it does not vote. It says *no* only if the block can never become
+//!   valid. Otherwise it **waits**: for a missing body or ancestor (asked from one peer after the other every
+//!   [`limits::FETCH_RETRY`]), for its own check of the evidence, for its clock. A view that waits too long is nullified
+//!   by consensus and another leader tries.
 //! - **Evidence pending on an executed block**: checked off the loop by the [`EvidenceChecker`], two at a time; a
 //!   missing blob is asked of the other validators (`fetch`) and the check retried. Outcomes are kept while any state asks for them.
 //! - **Finalization of a block**: the way down to the last final block is completed by fetching, executed, and written
@@ -52,8 +53,8 @@
 //! ## Timers
 //!
 //! `engine::Timers`: a view without a proposal for `leader`, or without a certificate for `certification`, is
-//! nullified; a leader that was silent for `skip` is skipped at once. A validator tells its final height every
-//! [`limits::TIP_INTERVAL`], from which the others know that it is there. At start, consensus waits up to three seconds
+//! nullified; a leader that was silent for `skip` is skipped at once. A validator announces its final height every
+//! [`limits::TIP_INTERVAL`], by which the others know that it is online. At start, consensus waits up to three seconds
 //! for a quorum to be connected, since the votes of a first view without listeners would be lost.
 //!
 //! ## What is on disk, and when
@@ -62,12 +63,12 @@
 //! |---|---|---|
 //! | own votes and certificates | commonware journal | the vote is sent |
 //! | body of a block | [`store`], `bodies` | a vote for it is cast, or it is proposed |
-//! | final blocks, heights, certificate, snapshot | [`store`], one transaction | anyone is told |
+//! | final blocks, heights, certificate, snapshot | [`store`], one transaction | anyone learns of them |
 //! | blobs | [`blob`], one synced file each, in a store of each validator's own | `put` returns |
 //!
-//! A snapshot of the state is written every [`limits::SNAPSHOT_INTERVAL`] blocks, or more seldom if it has more bytes than they; a restart loads it, executes the
+//! A snapshot of the state is written every [`limits::SNAPSHOT_INTERVAL`] blocks, or less often if it is larger than they are; a restart loads it, executes the
 //! final blocks after it, and compares state roots; consensus starts at the newest certificate. A validator whose journal is
-//! gone abstains for a while, see [`voting`]. A process killed at any point finds all that it told anyone.
+//! gone abstains for a while, see [`voting`]. A process that is killed at any point finds everything that it told others.
 //!
 //! ## What `Finalization` means
 //!
@@ -86,12 +87,21 @@
 //!
 //! # Where to look
 //!
-//! In reading order: [`limits`], `peers` (what the network, consensus and the ledger call each other), [`wire`],
-//! [`mempool`], `submit`, [`blob`], [`store`], [`evidence`], [`checker`], `chain` (the ledger as used here), `core` (the machine
-//! without I/O), [`clock`], `application` (the loop around it), `fetch` (blobs from others), `asked` (who keeps what it stated to), `leaders` (who leads), [`voting`] (when it votes),
-//! [`engine`] (all of it wired on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the
-//! process), `nonces` (which nonce an account uses next), `cpu` (what checks take), [`liveness`] (which providers are there), [`follow`] (a node
-//! without a vote).
+//! Suggested reading order:
+//! 1. [`limits`], `peers`, [`key`] - limits; the names of validators and blocks; a validator's key
+//! 2. [`wire`] - messages between validators
+//! 3. [`mempool`], `submit`, `nonces` - waiting transactions, and the next nonce of an account
+//! 4. [`blob`], [`store`] - files by content hash; blocks, certificates and snapshots on disk
+//! 5. [`evidence`], [`checker`] - the queue of checks, and the checks themselves; `cpu` - their processor time
+//! 6. `chain`, `core` - the ledger as used here, and the application as a machine without I/O; `protocol` - versions
+//! 7. [`clock`], `steady` - wall time, and the clock that only counts
+//! 8. `application`, [`engine`] - the loop around the machine, and all of it on any runtime
+//! 9. `term`, `leaders`, `signer`, [`voting`], `faults` - who votes and leads, with which key, when, and who contradicts itself
+//! 10. `fetch`, `asked` - blobs from other validators, and statements about what these keep
+//! 11. [`duties`], [`storage`], [`liveness`], `committee`, [`seed`] - what a validator states, votes and signs beside blocks
+//! 12. [`open`], [`validator`], [`handle`] - opening the data, running on tokio, and the interface for the rest of the process
+//! 13. [`follow`] - a node without a vote
+//! 14. `forge`, [`canary`] - hooks for the simulator
 //!
 //! ```no_run
 //! use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Every bound of the validator, with its reason.
+//! The limits of a validator, each with its reason.
 
 use std::time::Duration;
 

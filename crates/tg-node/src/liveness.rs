@@ -1,11 +1,11 @@
-//! Which providers a validator hears: what it reports to the ledger once an epoch, as changes.
+//! Which providers a validator reaches, reported to the ledger once per epoch as changes.
 //!
-//! A provider is heard when a [`Heartbeat`] of it arrives, which an agent signs every ten seconds; whichever node it reaches tells
-//! all validators. One that was heard and then fell silent for [`PROVIDER_SILENCE_MAX`] is reported lost, one that is heard again is reported back;
-//! the ledger acts when validators with more than two thirds of stake agree. Who was never heard is not judged: a
-//! validator that has just started says nothing. A heartbeat counts once, if its time is within [`HEARTBEAT_WINDOW`] of the last
-//! block's and later than the one before: who copied one can repeat nothing, and only the provider can seem alive. A node that
-//! keeps heartbeats back is one of several that a provider can ask.
+//! An agent signs a [`Heartbeat`] every ten seconds, and whichever node receives it forwards it to all validators. A provider
+//! that was heard and then fell silent for [`PROVIDER_SILENCE_MAX`] is reported lost; one that is heard again is reported
+//! back. The ledger acts when validators with more than two thirds of the stake agree. A provider that was never heard is not
+//! judged, so a validator that has just started reports nothing. A heartbeat counts once, if its time is within
+//! [`HEARTBEAT_WINDOW`] of the last block's and later than the one before, so that a copied one cannot be replayed and only
+//! the provider itself can appear alive. If one node withholds heartbeats, a provider can use another.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -1,8 +1,8 @@
-//! Which nonce an account uses next, as far as one node can tell: the first that is neither final nor waits in its pool.
+//! The next nonce of an account, as far as one node knows: the first one that is neither final nor waits in its pool.
 //!
-//! The ledger's nonce alone would be given out twice while transactions wait. Counting on from what was taken is not
-//! enough either: what was dropped, or lost with a node that crashed, leaves a gap, and everything behind a gap waits
-//! until its place is used. A provider whose messages wait there is late with each of them, and loses its collateral.
+//! The ledger's nonce alone would be given out twice while transactions wait. Counting on from the last one given out is not
+//! enough either: a transaction that was dropped, or lost with a node that crashed, leaves a gap, and everything behind a gap
+//! waits until it is filled. A provider whose messages wait there is late with each of them, and loses its collateral.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! What the network, consensus and the ledger call each validator and each block.
+//! The names under which the network, consensus and the ledger know each validator and each block.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Whether this program executes the version of the protocol that the next block has. One that does not must neither execute it nor
-//! vote on it: it stops with a reason, and a program of a release that has the version goes on from its data.
+//! Whether this program can execute the protocol version of the next block. A program that cannot must neither execute the
+//! block nor vote on it: it stops with a reason, and a release that has the version continues from its data.
 
 use tg_ledger::{PROTOCOL_VERSION, State};
 use tg_types::{Address, Transaction};

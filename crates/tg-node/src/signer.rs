@@ -1,4 +1,4 @@
-//! The key that votes, and the scheme of votes for each set of validators.
+//! The key that signs votes, and the signature scheme for each set of validators.
 
 use commonware_utils::ordered::Set;
 

@@ -1,4 +1,4 @@
-//! A runtime whose clock only counts: it starts at the wall time and is not moved by anyone who sets that.
+//! A runtime whose clock only counts: it starts at the wall time and does not change when the wall clock is set.
 //!
 //! Timers of consensus and rate limits of the network compare points in time. With the wall clock, a jump back would make
 //! each of them wait for as long as the clock was set back, and a jump forward would fire all at once.

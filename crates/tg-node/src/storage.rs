@@ -1,4 +1,4 @@
-//! Whether this validator holds what a job or a model needs: all bytes are there, hash to their name, and are what the
+//! Whether this validator holds the files of a job or a model: all bytes are there, hash to their name, and are what the
 //! order or the program says. Files are streamed: a model of hundreds of megabytes takes some 64 KiB of memory here.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A transaction on its way to the validator's loop, and why it was not taken.
+//! A submitted transaction on its way to the validator's loop, and the errors with which it is refused.
 
 use tg_types::{Fault, SignedTransaction, TransactionId};
 use tokio::sync::oneshot;

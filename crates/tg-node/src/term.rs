@@ -1,9 +1,9 @@
 //! Terms: the time between two changes of the set of validators ([`tg_ledger::SeatBook`]).
 //!
-//! A term is a consensus epoch of its own. It ends with the block after which the ledger has another set; that block is final by votes
-//! of the old set, and whoever leads a view after it proposes it again until it is. Then every validator of the new set starts consensus anew,
-//! at that block. Messages of consensus carry their epoch, so that who is behind is not taken for a liar: it asks for what ended its
-//! epoch ([`crate::wire::BlockMessage::AskFinal`]).
+//! A term is a consensus epoch of its own. It ends with the block after which the ledger has another set. That block becomes
+//! final by votes of the old set, and the leaders of later views propose it again until it is. Then every validator of the new
+//! set starts consensus anew at that block. Messages of consensus carry their epoch, so that a validator that is behind is not
+//! taken for a faulty one: it asks for the block that ended its epoch ([`crate::wire::BlockMessage::AskFinal`]).
 
 use commonware_utils::ordered::Set;
 use tg_ledger::State;

@@ -1,7 +1,8 @@
-//! What validators say to each other beside the votes: block bodies, fetches, heights and transactions.
+//! Messages between validators beside votes: block bodies, fetches, heights and transactions.
 //!
-//! Four p2p channels beside consensus' own three, each with its closed set of messages in the canonical codec of `tg-types`. Decoding is bounded
-//! by the message size that the network enforces; the bytes of blocks and transactions are decoded by their owner.
+//! There are four p2p channels beside the three of consensus, each with a closed set of messages in the canonical codec of
+//! `tg-types`. Decoding is bounded by the message size that the network enforces; the bytes of blocks and transactions are
+//! decoded by their owner.
 
 use tg_types::limits::TRANSACTION_BYTES_MAX;
 use tg_types::{

@@ -1,4 +1,4 @@
-//! Where messages are sent: the one place that knows whether they are padded.
+//! The channel for messages to the verifier: the one place that knows whether they are padded.
 
 use p3_multi_stark::fractional_gkr::transcript::FractionGkrProverTranscript;
 use p3_multi_stark::fractional_gkr::{FractionGkrShape, SplitFraction};

@@ -1,4 +1,4 @@
-//! Making a proof in the clear.
+//! Proofs in the clear, from start to end.
 
 use crate::channel::Channel;
 use crate::error::ProveError;

@@ -1,4 +1,4 @@
-//! Why no proof was made.
+//! The reasons for which no proof is made.
 
 use tg_exec::ExecuteError;
 use tg_proof::error::PlanError;
@@ -37,10 +37,10 @@ pub enum ProveError {
     #[error("an element of the input that belongs to no input of the model's file is not 0")]
     Unnamed,
     /// A kept step is of another witness.
-    #[error("the steps that were kept are of another proof or another version of this program")]
+    #[error("the recorded steps belong to another proof or another version of this program")]
     Record,
     /// A message without a pad, or a pad without a message: such a proof would not hide and is not sent.
-    #[error("the messages are not as many as the pads that hide them")]
+    #[error("the number of messages differs from the number of pads that hide them")]
     Pads,
     /// Weights that are private, and a proof that would show them.
     #[error("the weights are private: prove in zero knowledge, with their secret")]

@@ -1,4 +1,4 @@
-//! What a proof will need in memory and in work, from its shape alone.
+//! Estimates of a proof's memory and work, from its shape alone.
 
 use crate::limits::Stage;
 use crate::witness::Cell;

@@ -1,18 +1,19 @@
-//! Makes the proofs that `tg-proof` checks: witness, sumchecks, lookups, openings.
+//! Makes the proofs that `tg-proof` verifies: witness, sumchecks, lookups, openings.
 //!
-//! Read in this order:
-//! 1. `witness` - the committed columns of an execution
-//! 2. `sumcheck`, `relation`, `zero_product` - the provers of single rounds
-//! 3. `walk` - the nodes from the output to the input, in step with the verifier
-//! 4. `lookup`, `pushforward` - the lookup argument and its second commitment
-//! 5. [`registration`] - weights are in range
-//! 6. [`hiding`] - a functional of hidden columns
-//! 7. [`estimate`] - memory and work, known beforehand
-//! 8. `record` - steps kept for a proof that is resumed
-//! 9. [`model`], [`prove`](mod@prove) - what callers use
+//! Suggested reading order:
+//! 1. `request`, [`prove`](mod@prove), [`model`], `limits`, `error` - what callers use
+//! 2. `clear`, [`zk`] - a proof from start to end, in the clear and in zero knowledge
+//! 3. `witness`, `columns`, `sections` - the committed columns of an execution and of weights, cut into sections
+//! 4. `sumcheck`, `relation`, `zero_product`, `fold`, `pack` - the provers of single rounds
+//! 5. `walk` - the nodes from the output to the input, in step with the verifier
+//! 6. `lookup`, `fractional`, `pushforward` - the lookup argument and its second commitment
+//! 7. [`registration`] - the proof that weights are in range
+//! 8. [`hiding`], `masking`, `private`, [`openings`] - what a proof in zero knowledge hides, and private weights
+//! 9. [`estimate`], `workers` - memory and work, known in advance; threads
+//! 10. `record`, `channel` - steps kept for a proof that is resumed; where messages are sent
 //!
-//! The prover is given a true execution; on a false one it either reports an error or makes a proof that does not
-//! verify. The tests of this crate do exactly that on purpose.
+//! The prover expects a true execution; on a false one it either reports an error or makes a proof that does not verify. The
+//! tests of this crate do exactly that on purpose.
 
 pub mod estimate;
 pub mod hiding;

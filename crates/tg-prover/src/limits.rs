@@ -1,4 +1,4 @@
-//! Within what limits a proof is made, and what its prover is at.
+//! Limits of a proof, and the stages of proving.
 
 use crate::error::ProveError;
 use crate::record::Record;

@@ -1,4 +1,4 @@
-//! The one lookup argument of a proof: the prover's side.
+//! The lookup argument, of which a proof has one: the prover's side.
 
 use crate::channel::Channel;
 use crate::error::ProveError;

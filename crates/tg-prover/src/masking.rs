@@ -1,4 +1,4 @@
-//! What a proof in zero knowledge hides, and what its statement shows instead.
+//! Masking: what a proof in zero knowledge hides, and what its statement shows.
 
 use tg_exec::IntTensor;
 use tg_ir::{ElementType, Program};

@@ -1,7 +1,7 @@
-//! The secret of private weights, and how many of their openings were begun.
+//! The secret of private weights, and the count of openings that were begun.
 //!
-//! A commitment of private weights serves a limited number of openings; one more may give the weights away. So the count is
-//! on disk before an opening begins, and what was begun counts, finished or not.
+//! A commitment to private weights serves a limited number of openings; one more may reveal the weights. So the count is
+//! written to disk before an opening begins, and every opening that was begun counts, finished or not.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};

@@ -1,4 +1,4 @@
-//! What callers use: one request, one proof.
+//! The entry point: one request, one proof.
 
 use crate::clear;
 use crate::error::ProveError;

@@ -1,8 +1,8 @@
-//! The steps of a proof, kept so that it can be gone on with.
+//! Records of the steps of a proof, with which an interrupted proof is resumed.
 //!
-//! A prover is a function of execution and challenges, so what it has sent is all that must be kept: the rest is made
-//! again. A step that is known is played to the transcript as the verifier will play it, with its checks, and costs what
-//! verifying it costs. The proof that comes out has the bytes of one made in a single run.
+//! A prover is a function of execution and challenges, so it is enough to keep the messages that it has sent; everything else
+//! is computed again. A recorded step is replayed to the transcript as the verifier will do it, with its checks, at the cost
+//! of verifying it. The resulting proof has the bytes of one made in a single run.
 
 use crate::channel::Channel;
 use crate::error::ProveError;

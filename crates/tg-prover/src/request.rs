@@ -1,4 +1,4 @@
-//! What a caller asks the prover for.
+//! The request for a proof.
 
 use crate::limits::Limits;
 use crate::masking::Masking;

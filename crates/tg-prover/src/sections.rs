@@ -1,7 +1,7 @@
 //! The committed sections of a witness: their roots, their anchors and their openings.
 //!
-//! A witness of one section is held from its commitment to its opening. Of several only the roots are kept: what a section
-//! takes in memory (its codeword above all) is made again for its opening, so that there is never more than one.
+//! A witness of one section stays in memory from its commitment to its opening. Of a larger witness only the roots are kept:
+//! a section's data, above all its codeword, is computed again for its opening, so that only one is in memory at a time.
 
 use crate::channel::Channel;
 use crate::error::ProveError;

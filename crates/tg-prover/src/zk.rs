@@ -1,4 +1,4 @@
-//! Making a proof in zero knowledge.
+//! Proofs in zero knowledge, from start to end.
 
 use crate::channel::Channel;
 use crate::clear::{execute, open_weights, stack};

@@ -1,8 +1,8 @@
-//! The loop that waits, pulls, works and delivers.
+//! The agent's loop: it waits for leases, pulls their files, has the work done and delivers the results.
 //!
-//! One task owns all state and talks to the grid; work runs on threads of its own and reports back over a queue.
-//! The loop wakes for a finished piece of work, for the next poll, for the next thing a lease has to do, and for
-//! the order to stop: then the offer is withdrawn, what was started is finished, and nothing new is begun.
+//! One task owns all state and talks to the grid; work runs on threads of its own and reports back over a queue. The loop
+//! wakes for a finished stage of work, for the next poll, for the next step of a lease, and when it is told to stop. Then
+//! the offer is withdrawn, started work is finished, and no new work begins.
 
 mod offer;
 mod sealing_key;
@@ -41,22 +41,22 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 /// How often the agent looks for leases.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Longest wait between two looks while the grid does not answer.
+/// Longest wait between two polls while the grid does not answer.
 const POLL_MAX: Duration = Duration::from_secs(5);
 
-/// How often the agent makes sure that its offer still stands.
+/// How often the agent checks that its offer is still in the ledger.
 const OFFER_CHECK: Duration = Duration::from_secs(5);
 
-/// How often the agent looks at the rent of its records; deposits last for days.
+/// How often the agent checks the rent of its records; deposits last for days.
 const RENT_CHECK: Duration = Duration::from_secs(600);
 
 /// How long a posted offer may take to appear.
 const OFFER_APPEARS: Duration = Duration::from_secs(30);
 
-/// How often the agent looks at what an endpoint has left.
+/// How often the agent checks the remaining escrow of an endpoint.
 const FUNDS_CHECK: Duration = Duration::from_secs(2);
 
-/// Reports of work that may wait to be taken.
+/// Most reports of work in the queue.
 const OUTCOMES_MAX: usize = 1024;
 
 /// What an agent offers and allows.
@@ -104,44 +104,44 @@ impl AgentConfig {
     }
 }
 
-/// The order to stop, as the agent sees it.
+/// The receiver of the signal to stop, for the agent.
 #[derive(Debug, Clone)]
 pub struct Shutdown(watch::Receiver<bool>);
 
-/// Gives the order to stop; dropping it gives it too.
+/// The sender of the signal to stop. Dropping it sends the signal too.
 #[derive(Debug)]
 pub struct ShutdownTrigger(watch::Sender<bool>);
 
 impl Shutdown {
-    /// A trigger and what it triggers.
+    /// Makes a connected sender and receiver.
     #[must_use]
     pub fn channel() -> (ShutdownTrigger, Self) {
         let (sender, receiver) = watch::channel(false);
         (ShutdownTrigger(sender), Self(receiver))
     }
 
-    /// Returns once the order is given.
+    /// Returns once the signal was sent.
     async fn ordered(&mut self) {
-        // An error means that the trigger is gone, which is the same order.
+        // An error means that the trigger was dropped, which is the same signal.
         let _ = self.0.wait_for(|&stop| stop).await;
     }
 }
 
 impl ShutdownTrigger {
-    /// Gives the order to stop.
+    /// Sends the signal to stop.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
 }
 
-/// What an agent tells about itself.
+/// An event of an agent.
 #[derive(Debug, Clone)]
 pub enum AgentEvent {
-    /// The offer stands in the ledger.
+    /// The offer is in the ledger.
     Offered(OfferId),
-    /// A lease came.
+    /// The offer got a lease.
     Leased(Box<LeaseDto>),
-    /// Work on a lease goes on.
+    /// Work on a lease progressed.
     Working(LeaseId, Progress),
     /// The model was executed.
     Executed {
@@ -149,43 +149,43 @@ pub enum AgentEvent {
         lease: LeaseId,
         /// How long it took, in milliseconds.
         elapsed_ms: u64,
-        /// Where.
+        /// The device.
         on: ExecutedOn,
     },
     /// The execution was proved and the proof stored.
     Proved {
         /// The lease.
         lease: LeaseId,
-        /// Where the proof is.
+        /// The stored proof.
         evidence: Evidence,
         /// How long it took, in milliseconds.
         elapsed_ms: u64,
     },
-    /// A transaction was taken by the grid.
+    /// The grid accepted a transaction.
     Submitted(LeaseId, Message),
     /// The ledger ended a lease.
     Ended(Box<LeaseDto>),
-    /// A lease was left without a result.
+    /// The agent gave a lease up without a result.
     Left(LeaseId, StopReason),
-    /// So many requests of an endpoint were answered since the last word of it.
+    /// How many requests of an endpoint were answered since the last such event.
     Served(LeaseId, u64),
-    /// Something failed that is tried again.
+    /// Something failed, and will be tried again.
     Problem(String),
-    /// The deposit of the offer or of the provider's record was added to.
+    /// The agent added to the deposit of its offer or of its provider's record.
     RentPaid(RentKindDto, Amount),
-    /// This session key signs what serves leases from now on; if there is none, the account's own key does.
+    /// The session key that signs for leases from now on; if there is none, the account's own key does.
     SessionKey(Option<Digest>),
     /// The offer was withdrawn.
     Withdrawn,
 }
 
-/// Why an agent could not work at all.
+/// Why an agent could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The offer was refused.
     #[error("post the offer")]
     Offer(#[source] ClientError),
-    /// The offer was taken and never appeared.
+    /// The offer was accepted and never appeared.
     #[error("the offer did not appear in the ledger within {} s", OFFER_APPEARS.as_secs())]
     OfferLost,
 }
@@ -205,30 +205,30 @@ pub struct Agent<W> {
     offer: Option<OfferId>,
     /// The time in the last heartbeat.
     beaten_at: TimestampMs,
-    /// The time by which leases are late.
+    /// The ledger's time, by which leases expire.
     clock: LedgerClock,
-    /// What endpoints took and did not pay for.
+    /// Answers that endpoints got and did not pay for.
     unpaid: UnpaidRuns,
-    /// To which keys of sealed jobs are granted.
+    /// The key to which keys of sealed jobs are granted.
     sealing: Arc<SealingKey>,
 }
 
-/// A lease and what its work needs.
+/// A lease and the state of its work.
 #[derive(Debug)]
 struct Entry {
     task: LeaseTask,
-    /// In whose sequence the nonce of its last message is.
+    /// The lane of nonces of its last message.
     lane: NonceLane,
     model: ModelId,
     input: (tg_types::Digest, u32),
     pulled: Option<Arc<Task>>,
-    /// The evidence, until the lease ends: to be stored again if whoever took it has lost it.
+    /// The evidence, until the lease ends, to be stored again if the node that took it loses it.
     evidence: Option<Arc<[u8]>>,
     /// The answer to the last claim of an accuser, likewise.
     refutation: Option<Arc<[u8]>>,
     requestor: tg_types::Address,
     serving: Option<ServingEntry>,
-    /// What pulls for it. Stops: an order that is taken back while its files are pulled goes on to take the provider's bandwidth.
+    /// The task that pulls its files. Stops: an order that is cancelled during the download and continues to use the provider's bandwidth.
     pull: Option<OwnedTask>,
 }
 
@@ -270,7 +270,7 @@ impl Entry {
 }
 
 impl Entry {
-    /// Takes what the loop that serves an endpoint says; gives what is to be told.
+    /// Handles a report of the loop that serves an endpoint. Returns the event to emit, if any.
     fn served(&mut self, lease: LeaseId, report: ServeReport) -> Option<AgentEvent> {
         let (voucher, event) = match report {
             ServeReport::Claim(voucher) => {
@@ -292,7 +292,7 @@ impl Entry {
 }
 
 impl<W: Worker> Agent<W> {
-    /// An agent that will speak to the grid behind `client`. Events are dropped while `events` is full.
+    /// An agent for the grid behind `client`. Events are dropped while `events` is full.
     #[must_use]
     pub fn new(
         client: &Client,
@@ -322,10 +322,10 @@ impl<W: Worker> Agent<W> {
         }
     }
 
-    /// Offers and works until the order to stop, then finishes what it started.
+    /// Offers and works until the signal to stop, then finishes what it started.
     ///
     /// # Errors
-    /// If the offer cannot be posted at all. While the grid is away the agent waits for it.
+    /// If the offer cannot be posted at all. While the grid cannot be reached the agent waits.
     pub async fn run(mut self, mut shutdown: Shutdown) -> Result<(), AgentError> {
         tokio::select! {
             offered = self.ensure_offer() => offered?,
@@ -340,7 +340,7 @@ impl<W: Worker> Agent<W> {
         loop {
             if beaten.is_none_or(|at| at.elapsed() >= HEARTBEAT) {
                 beaten = Some(Instant::now());
-                self.beat().await;
+                self.send_heartbeat().await;
             }
             if looked.is_none_or(|at| at.elapsed() >= poll) {
                 let answered = self.look().await;
@@ -388,7 +388,7 @@ impl<W: Worker> Agent<W> {
         }
     }
 
-    /// Whether it leaves what it has not finished, `until` when it works on.
+    /// Whether to give up what is not finished; `until` is when the grace period ends.
     fn may_leave(&self, until: Instant) -> bool {
         let mut leases = self.leases.values();
         let is_judged = leases.any(|entry| entry.task.lease().check.is_some());
@@ -399,35 +399,35 @@ impl<W: Worker> Agent<W> {
         Instant::now() >= until + judged
     }
 
-    fn tell(&self, event: AgentEvent) {
-        // A full or closed channel means that nobody listens closely; the agent works on.
+    fn emit(&self, event: AgentEvent) {
+        // If the channel is full or closed, the event is dropped and the agent works on.
         let _ = self.events.try_send(event);
     }
 
     fn problem(&self, what: &str, error: &dyn std::error::Error) {
-        self.tell(AgentEvent::Problem(format!(
+        self.emit(AgentEvent::Problem(format!(
             "{what}: {}",
             with_sources(error)
         )));
     }
 
-    /// Says that this provider is there.
-    async fn beat(&mut self) {
-        let told = async {
+    /// Sends a signed heartbeat.
+    async fn send_heartbeat(&mut self) {
+        let sent = async {
             let status = self.client.status().await?;
-            self.clock.told(status.timestamp_ms);
+            self.clock.observe_block(status.timestamp_ms);
             // The ledger's time: this machine's clock may be wrong. While no block comes, the next millisecond.
             let at = TimestampMs::new(status.timestamp_ms.max(self.beaten_at.get() + 1));
             self.beaten_at = at;
             let heartbeat = Heartbeat::new(at, &self.wallet, &status.domain.into());
             self.client.heartbeat(&heartbeat).await
         };
-        if let Err(error) = told.await {
+        if let Err(error) = sent.await {
             self.problem("say that this provider is there", &error);
         }
     }
 
-    /// Looks at the ledger: leases that came, moved or ended. Returns whether the grid answered.
+    /// Polls the ledger for new, changed and ended leases. Returns whether the grid answered.
     async fn look(&mut self) -> bool {
         let listed = match self.client.leases(self.wallet.address()).await {
             Ok(listed) => listed,
@@ -455,11 +455,11 @@ impl<W: Worker> Agent<W> {
         true
     }
 
-    /// Takes a lease that is seen for the first time.
+    /// Adds a new lease.
     async fn admit(&mut self, lease: LeaseDto) -> Result<(), ClientError> {
         // Its times are near, and the last heartbeat may be from before a pause of the ledger.
         let status = self.client.status().await?;
-        self.clock.told(status.timestamp_ms);
+        self.clock.observe_block(status.timestamp_ms);
         let job = self.client.job(lease.job).await?;
         let macs = self
             .client
@@ -471,7 +471,7 @@ impl<W: Worker> Agent<W> {
             // macs / (speed * 10^6 / s) in milliseconds.
             macs.div_ceil(speed.max(1).saturating_mul(1_000))
         });
-        self.tell(AgentEvent::Leased(Box::new(lease.clone())));
+        self.emit(AgentEvent::Leased(Box::new(lease.clone())));
         let entry = Entry {
             model: job.model,
             input: (job.input, job.input_len),
@@ -488,7 +488,7 @@ impl<W: Worker> Agent<W> {
         Ok(())
     }
 
-    /// Tells how a lease ended and forgets it.
+    /// Emits how a lease ended and forgets it.
     async fn end(&mut self, id: LeaseId) {
         let Some(mut entry) = self.leases.remove(&id) else {
             return;
@@ -499,12 +499,12 @@ impl<W: Worker> Agent<W> {
         let seen = job
             .ok()
             .and_then(|job| job.leases.into_iter().find(|lease| lease.id == id));
-        self.tell(AgentEvent::Ended(Box::new(
+        self.emit(AgentEvent::Ended(Box::new(
             seen.unwrap_or_else(|| last.clone()),
         )));
     }
 
-    /// Does everything that is due.
+    /// Does every step that is due.
     async fn drive(&mut self, is_closing: bool) {
         self.steer(is_closing).await;
         self.look_for_lost().await;
@@ -514,23 +514,23 @@ impl<W: Worker> Agent<W> {
         }
     }
 
-    /// Finds out which messages are lost, or stand behind one that is: until they are sent again, a lease may be late.
+    /// Finds messages that are lost, or wait behind one that is lost, so that they are sent again before a lease is late.
     async fn look_for_lost(&mut self) {
         let now = self.clock.now();
         let mut tasks = self.leases.values().map(|entry| &entry.task);
         if !tasks.any(|task| task.waits_for_effect(now)) {
             return;
         }
-        // Without an answer they are sent again when their time is up.
+        // Without an answer they are sent again after their timeout.
         if let Ok(account) = self.submitter.account().await {
             for entry in self.leases.values_mut() {
-                // Of a session key that is gone all is lost that has no effect yet.
+                // If a session key was removed, all its messages without an effect yet are lost.
                 entry.task.told_nonce(account.next_nonce(&entry.lane));
             }
         }
     }
 
-    /// Does the next thing of a lease; returns whether there may be more.
+    /// Does the next step of a lease. Returns whether another one may follow.
     async fn drive_one(&mut self, id: LeaseId, is_closing: bool) -> bool {
         let now = self.clock.now();
         let Some(entry) = self.leases.get_mut(&id) else {
@@ -548,7 +548,7 @@ impl<W: Worker> Agent<W> {
                 false
             }
             Step::Forget(_) => {
-                // A lease that was left stays listed until the ledger ends it: keep it, or it would come again.
+                // A lease that was given up stays listed until the ledger ends it; if it were removed here, it would seem new at the next poll.
                 if is_closing {
                     self.leases.remove(&id);
                 }
@@ -557,7 +557,7 @@ impl<W: Worker> Agent<W> {
         }
     }
 
-    /// Tells those who serve what may still be earned, and when to stop.
+    /// Sends the loops that serve endpoints what they may still earn, and when to stop.
     async fn steer(&mut self, is_closing: bool) {
         for entry in self.leases.values_mut() {
             let (Some(serving), Some(meter)) = (&mut entry.serving, &entry.task.lease().meter)
@@ -698,7 +698,7 @@ impl<W: Worker> Agent<W> {
             (Ok(sent), Some(entry)) => {
                 entry.lane = sent.lane;
                 entry.task.submitted(message, sent.nonce, now);
-                self.tell(AgentEvent::Submitted(id, message));
+                self.emit(AgentEvent::Submitted(id, message));
                 true
             }
             (Err(error), Some(entry)) => {
@@ -713,7 +713,7 @@ impl<W: Worker> Agent<W> {
         }
     }
 
-    /// Takes a report of work.
+    /// Handles a report of work.
     fn take(&mut self, outcome: Outcome) {
         let (id, report) = outcome;
         let now = self.clock.now();
@@ -739,7 +739,7 @@ impl<W: Worker> Agent<W> {
             }
             work::Report::Served(report) => {
                 if let Some(event) = entry.served(id, report) {
-                    self.tell(event);
+                    self.emit(event);
                 }
                 return;
             }
@@ -773,12 +773,12 @@ impl<W: Worker> Agent<W> {
                     return;
                 }
                 if entry.task.gives_up() {
-                    self.tell(AgentEvent::Left(id, StopReason::Failed));
+                    self.emit(AgentEvent::Left(id, StopReason::Failed));
                 }
                 AgentEvent::Problem(message)
             }
         };
-        self.tell(event);
+        self.emit(event);
     }
 
     /// How long to sleep: until the next poll, or something due before it.
@@ -795,7 +795,7 @@ impl<W: Worker> Agent<W> {
     }
 }
 
-/// What the time of an endpoint earned until `now`, in milliseconds, as clocks say.
+/// What an endpoint has earned by time until `now` (milliseconds), going by the clock.
 fn time_earned(meter: &MeterDto, now: u64) -> Amount {
     let end = meter.ends_ms.map_or(now, |at| at.min(now));
     let served = meter.started_ms.map_or(0, |at| end.saturating_sub(at));
@@ -803,10 +803,10 @@ fn time_earned(meter: &MeterDto, now: u64) -> Amount {
     earned.unwrap_or(Amount::MAX)
 }
 
-/// The ledger's code for the result of a gang that came before all parts.
+/// The ledger's code for a gang's result that was sent before all parts.
 const PARTS_MISSING: &str = "TG-LED-098";
 
-/// The transaction of a message; nothing if what it speaks of is not at hand.
+/// The transaction of a message; `None` if what it is about is not available.
 fn transaction(
     task: &LeaseTask,
     message: Message,

@@ -1,4 +1,4 @@
-//! Float models of tier TGF-1: a run is bounded by its work and its memory.
+//! Runs of float models (tier TGF-1): bounded in work and memory.
 
 use tg_cuda::ExecutedOn;
 use tg_float::job::FloatModel;

@@ -1,4 +1,4 @@
-//! What to do next about one lease: a pure function of what the ledger says, what is at hand, and the time.
+//! The next step for one lease: a pure function of what the ledger says, what has been done, and the time.
 //!
 //! ```text
 //!  ledger:  leased ----> running ----> committed ----> verifying ----> (ended)
@@ -10,17 +10,20 @@
 //!  agent :                             store the answer again           forget
 //! ```
 //!
-//! What a lease needs is pulled and checked before it is started: from then on there is no end without a fault. What
-//! cannot be had until shortly before the start is due is declined by name, which is free if the validators do not hold it
-//! either, and what still comes then without one. A member of a gang that does
-//! not lead it commits to its part, and needs no proof. Of a short run of mode sync, which its committee runs whole, the receipt is all. A member of a job of mode replicate seals what it found, and opens it once all
-//! have; the one that leads then hands in the answer. A sealed job is pulled once its key is granted; a key that does not open the input is
-//! declined by name. Of a result that nobody checks, or a sealed one, the answer is stored until validators hold it.
+//! - **Before the start** everything that the lease needs is pulled and checked, because a started lease that is given up
+//!   costs collateral. Files that are still missing shortly before the start is due are declined by name, which costs nothing
+//!   if the validators do not hold them either. A sealed job is pulled once its key is granted; a key that does not open the
+//!   input is declined by name.
+//! - **Proving** starts while the commitment is still on its way into a block.
+//! - **Gangs**: a member that is not the lead commits to its part, and needs no proof.
+//! - **Mode `sync`**: a short run, which its committee runs whole, needs a receipt and nothing more.
+//! - **Mode `replicate`**: members seal their results, and open them once all have sealed; the lead then submits the answer.
+//! - **Results that nobody checks, or that are sealed**: the answer is stored until validators hold it.
 //!
-//! Proving starts while the commitment is still on its way into a block. A transaction without effect is sent again
-//! after [`RESEND_MS`]; work that fails is tried again after a growing wait, [`TRIES_MAX`] times,
-//! and for as long as there is time where it could not reach the grid, or where a result is sealed, committed to or handed in.
-//! A declared throttle holds back the last message until the work has taken as long as a machine of that speed takes.
+//! A transaction without effect is sent again after [`RESEND_MS`]. Failed work is tried again after a growing wait,
+//! [`TRIES_MAX`] times; without that limit while the grid cannot be reached, and once a result is sealed, committed to or
+//! submitted. A declared throttle holds the last message back until the work has taken as long as a machine of that speed
+//! takes.
 
 use tg_sdk::dto::{DisputeTurnDto, JobStateDto, LeaseDto, ModeDto, ReplicasDto, SealingStageDto};
 use tg_types::transaction::result_seal;
@@ -31,31 +34,32 @@ use crate::worker::{Execution, Stage};
 /// After how many milliseconds a transaction without effect is sent again: several block times.
 pub const RESEND_MS: u64 = 4_000;
 
-/// After how many milliseconds what could not be pulled is looked for again.
+/// Milliseconds after which a pull that failed is tried again.
 const LOOK_AGAIN_MS: u64 = 250;
 
 /// Wait before work is tried again that could not reach the grid.
 const REACH_AGAIN_MS: u64 = 1_000;
 
-/// After how many milliseconds an answer or evidence that validators do not hold yet is stored again: whoever took it may have lost it.
+/// Milliseconds after which an answer or evidence that validators do not hold yet is stored again, since the node that took it may have
+/// lost it.
 pub const STORE_AGAIN_MS: u64 = 3_000;
 
-/// How often work is tried before the lease is left to end by itself.
+/// How often work is tried before the lease is given up.
 pub const TRIES_MAX: u32 = 4;
 
 /// First wait after failed work, in milliseconds; it doubles, up to eight times as long.
 pub const RETRY_MS: u64 = 250;
 
-/// How long before a lease must be started the agent gives up looking for what it needs, in milliseconds: time for two
-/// messages. Until then it goes on: whoever declines what the validators hold pays for it, and the one that this agent
-/// asks may only be cut off from them for a while.
+/// How long before a lease must be started the agent stops trying to get its files, in milliseconds: time for two messages. Until then
+/// it tries: declining a lease whose files the validators hold costs money, and the node that this agent asks may be cut off
+/// from them only for a while.
 pub const DECLINE_BEFORE_MS: u64 = RESEND_MS;
 
-/// How long it looks for what a lease needs at least, in milliseconds: where the grid gives little time to start, or an agent was started
-/// again just before.
+/// How long the agent tries to get a lease's files at least, in milliseconds: where the grid gives little time to start, or the agent was
+/// restarted just before.
 const PULL_LEAST_MS: u64 = 1_000;
 
-/// A transaction that was handed to the grid last.
+/// The transaction that was sent last.
 #[derive(Debug, Clone, Copy)]
 struct SentMessage {
     message: Message,
@@ -81,7 +85,7 @@ pub enum Message {
     Open,
     /// The evidence.
     Evidence,
-    /// Where an accuser's claim is wrong.
+    /// The place at which an accuser's claim is wrong.
     Argue,
     /// What an endpoint earned so far.
     Claim,
@@ -98,11 +102,11 @@ pub enum Step {
     Begin(Stage),
     /// Nothing before this time (milliseconds), unless something changes.
     Wait(u64),
-    /// The lease needs nothing more.
+    /// Nothing more is to be done for the lease.
     Forget(StopReason),
 }
 
-/// Why a lease needs nothing more.
+/// Why nothing more is to be done for a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     /// The ledger ended it.
@@ -134,7 +138,7 @@ enum WorkDone {
     Proved(Execution, Evidence),
 }
 
-/// Everything the agent knows about one lease.
+/// What the agent knows about one lease.
 #[derive(Debug, Clone)]
 pub struct LeaseTask {
     lease: LeaseDto,
@@ -146,7 +150,7 @@ pub struct LeaseTask {
     /// What could not be pulled, if that is why work failed last.
     missing: Option<DeclineReason>,
     retry_at: u64,
-    /// When it was pulled first.
+    /// When the first pull began.
     pulling_since: Option<u64>,
     began_at: Option<u64>,
     /// The answer to an accuser's claim, once it is stored, and which claim.
@@ -154,21 +158,21 @@ pub struct LeaseTask {
     /// When the evidence or the answer was stored last.
     stored_at: u64,
     work_ms_min: u64,
-    /// What of an endpoint's earnings is to be claimed.
+    /// Which of an endpoint's earnings are to be claimed.
     claim: ClaimWanted,
 }
 
-/// What of an endpoint's earnings is to be claimed.
+/// Which of an endpoint's earnings are to be claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClaimWanted {
     Nothing,
     SoFar,
-    /// It is served no more.
+    /// All that is left: it is no longer served.
     Last,
 }
 
 impl LeaseTask {
-    /// A lease seen for the first time. `work_ms_min` is how long the work has to take at least: a declared throttle.
+    /// A new lease. `work_ms_min` is how long the work has to take at least: a declared throttle.
     #[must_use]
     pub const fn new(lease: LeaseDto, mode: ModeDto, work_ms_min: u64) -> Self {
         Self {
@@ -201,7 +205,7 @@ impl LeaseTask {
         self.mode
     }
 
-    /// What was executed, once it is.
+    /// The execution, once it was done.
     #[must_use]
     pub const fn execution(&self) -> Option<&Execution> {
         match &self.done {
@@ -219,7 +223,7 @@ impl LeaseTask {
         }
     }
 
-    /// The seed that draws what is to be opened, once it is signed.
+    /// The seed that draws the parts to open, once validators have signed it.
     #[must_use]
     pub fn seed(&self) -> Option<Digest> {
         self.lease.check.as_ref()?.seed
@@ -231,14 +235,15 @@ impl LeaseTask {
         self.failures
     }
 
-    /// Whether its work failed so often that it is left.
+    /// Whether its work failed so often that it is given up.
     #[must_use]
     pub const fn gives_up(&self) -> bool {
         self.failures >= TRIES_MAX && !self.must_answer()
     }
 
-    /// Whether a result of it is sealed, committed to before a check, or handed in, so that whoever falls silent now loses what it put up, in
-    /// most modes all of it. Then it tries on until the ledger ends the lease: whoever it asks may not have what it needs yet.
+    /// Whether a result of it is sealed, committed to before a check, or submitted, so that a provider that falls silent now loses its
+    /// collateral, in most modes all of it. Then work is retried until the ledger ends the lease: the node that is asked for files may not
+    /// have them yet.
     const fn must_answer(&self) -> bool {
         let lease = &self.lease;
         let is_handed_in = matches!(
@@ -254,7 +259,7 @@ impl LeaseTask {
         if self.lease.end.is_some() {
             return Step::Forget(StopReason::Ended);
         }
-        // What validators look at has windows of its own, and the seed is theirs to sign.
+        // Results that validators check have windows of their own, and the validators sign the seed.
         let is_drawn = matches!(self.mode, ModeDto::Sync | ModeDto::Optimistic);
         let is_checked = is_drawn && self.lease.check.is_some();
         let is_handed_in = is_checked
@@ -281,7 +286,7 @@ impl LeaseTask {
                 self.next_opening(now)
             }
             JobStateDto::Running if self.lease.lead.is_some() => self.next_part(now),
-            // Another member hands in the result.
+            // The lead submits the result.
             _ if self.lease.lead.is_some() => Step::Wait(u64::MAX),
             JobStateDto::Running if self.mode == ModeDto::Endpoint => self.next_serving(now),
             JobStateDto::Running => self.next_running(now),
@@ -301,7 +306,7 @@ impl LeaseTask {
         }
     }
 
-    /// Before the start: everything that is needed is pulled, or the lease is declined.
+    /// The step before the start: everything that is needed is pulled, or the lease is declined.
     fn next_leased(&self, now: u64, is_closing: bool) -> Step {
         if let Some(sent) = self.sent
             && matches!(sent.message, Message::Decline(_))
@@ -310,7 +315,7 @@ impl LeaseTask {
             return Step::Forget(StopReason::Declined);
         }
         match self.lease.sealing.as_ref().map(|it| it.stage) {
-            // The ledger takes nothing before its requestor has answered, or validators have.
+            // The ledger accepts nothing until the requestor or the validators have answered.
             Some(SealingStageDto::Questioned | SealingStageDto::Revealed) => {
                 return Step::Wait(u64::MAX);
             }
@@ -322,7 +327,7 @@ impl LeaseTask {
         if self.waits_for_key() {
             return Step::Wait(u64::MAX);
         }
-        // What does not open now opens never.
+        // A key that does not open the input now never will.
         if self.missing == Some(DeclineReason::Key) {
             return Step::Submit(Message::Decline(DeclineReason::Key));
         }
@@ -337,8 +342,9 @@ impl LeaseTask {
         }
     }
 
-    /// What a lease needs is pulled until shortly before the start is due. Declined then, it costs the time that it was held; not started, it costs
-    /// more of that, and counts as lost. What only comes slowly is not called missing: validators hold it, and would be asked in vain.
+    /// The files of a lease are pulled until shortly before the start is due. Declining then costs the time for which the lease was held;
+    /// not starting costs more of that, and counts as a lost lease. Files that only come slowly are not reported as missing, since validators
+    /// hold them.
     fn next_pull(&self, now: u64) -> Step {
         let last = self.lease.start_by_ms.saturating_sub(DECLINE_BEFORE_MS);
         let until = self.pulling_since.map_or(u64::MAX, |since| {
@@ -354,13 +360,13 @@ impl LeaseTask {
         }
     }
 
-    /// Whether its requestor has yet to grant the key of its sealed job.
+    /// Whether the requestor has yet to grant the key of its sealed job.
     fn waits_for_key(&self) -> bool {
         let stage = self.lease.sealing.as_ref().map(|it| it.stage);
         stage == Some(SealingStageDto::AwaitsKey)
     }
 
-    /// Until enough validators hold a sealed answer it is stored again, as one that nobody checks.
+    /// A sealed answer is stored again until enough validators hold it, like one that nobody checks.
     fn next_sealed_answer(&self, now: u64) -> Step {
         let sealing = self.lease.sealing.as_ref();
         let is_held =
@@ -371,7 +377,7 @@ impl LeaseTask {
         }
     }
 
-    /// The part of a member that does not lead its gang.
+    /// The step of a gang's member that is not its lead.
     fn next_part(&self, now: u64) -> Step {
         match &self.done {
             WorkDone::Nothing | WorkDone::Pulled => self.begin(Stage::Execute, now),
@@ -382,11 +388,11 @@ impl LeaseTask {
         }
     }
 
-    /// What a member of a job of mode replicate found is sealed, before anybody opens anything.
+    /// The step of a member of mode replicate before any result is opened: it seals its own.
     fn next_sealed(&self, now: u64) -> Step {
         match &self.done {
             WorkDone::Nothing | WorkDone::Pulled => self.begin(Stage::Execute, now),
-            // The others of the job have yet to seal.
+            // The other members have yet to seal.
             WorkDone::Executed(_) | WorkDone::Proved(..) if self.lease.sealed => {
                 Step::Wait(u64::MAX)
             }
@@ -396,7 +402,7 @@ impl LeaseTask {
         }
     }
 
-    /// All members have sealed what they found: it is opened, or all of the collateral is lost.
+    /// All members have sealed their results: this one must be opened, or all of the collateral is lost.
     fn next_opening(&self, now: u64) -> Step {
         match &self.done {
             _ if !self.lease.sealed => Step::Wait(u64::MAX),
@@ -405,7 +411,7 @@ impl LeaseTask {
         }
     }
 
-    /// An endpoint is served until its end; what it earned is claimed now and then.
+    /// An endpoint is served until its end; its earnings are claimed now and then.
     fn next_serving(&self, now: u64) -> Step {
         match (self.claim, &self.done) {
             (ClaimWanted::Last, _) => self.submit(Message::End, now),
@@ -424,7 +430,7 @@ impl LeaseTask {
             ModeDto::None | ModeDto::Endpoint | ModeDto::Sealed => {
                 self.submit_throttled(Message::Commit, now)
             }
-            // Nothing follows.
+            // No evidence follows.
             _ if self.lease.run_whole => self.submit_throttled(Message::Commit, now),
             ModeDto::Proof
             | ModeDto::Recompute
@@ -444,7 +450,7 @@ impl LeaseTask {
         let has_seed = self.seed().is_some();
         match (self.mode, &self.done) {
             (ModeDto::None | ModeDto::Endpoint | ModeDto::Sealed, _) => Step::Wait(u64::MAX),
-            // Nobody knows yet what to open.
+            // The seed that draws the parts is not signed yet.
             (ModeDto::Sync | ModeDto::Optimistic, WorkDone::Executed(_)) if !has_seed => {
                 Step::Wait(u64::MAX)
             }
@@ -454,12 +460,12 @@ impl LeaseTask {
         }
     }
 
-    /// Until a committee is drawn the opening must be held by the validators, or all of the collateral is lost: it is stored again,
-    /// and made again after a restart. The same seed opens the same bytes.
+    /// Until a committee is drawn the validators must hold the opening, or all of the collateral is lost. So it is stored again, and made
+    /// again after a restart; the same seed gives the same bytes.
     fn next_opened(&self, now: u64) -> Step {
         let is_held = self.lease.check.as_ref().is_none_or(|it| it.members > 0);
         match &self.done {
-            // A committee that runs all of it finds the answer itself.
+            // A committee that repeats the whole run needs no opening.
             _ if is_held || self.lease.run_whole => Step::Wait(u64::MAX),
             WorkDone::Nothing | WorkDone::Pulled => self.begin(Stage::Execute, now),
             WorkDone::Executed(_) => self.begin(Stage::Prove, now),
@@ -470,10 +476,10 @@ impl LeaseTask {
         }
     }
 
-    /// Until the validators have judged a proof, or hold the answer of replicas, they must find it, or what is at risk is lost: it is
-    /// stored again, and made again after a restart. An answer has the same bytes again, and so has a proof that is not masked. A masked
-    /// one is drawn anew and has another name, for which nobody looks: what it was is lost with the agent that made it, since agents keep
-    /// nothing on disk, where files would have to be found, bounded and removed for the few seconds in which a proof is judged.
+    /// Validators must be able to fetch a proof until they have judged it, and the answer of replicas until they hold it, or the collateral
+    /// at risk is lost. So it is stored again, and made again after a restart. An answer has the same bytes then, and so has a proof that is
+    /// not masked. A masked proof gets new randomness and another name, for which nobody looks: it is lost with the agent that made it.
+    /// Agents keep no proofs on disk, where files would have to be found, bounded and removed for the few seconds until the verdict.
     fn next_named(&self, now: u64) -> Step {
         let again = self.stored_at + STORE_AGAIN_MS;
         let named = self.lease.evidence;
@@ -489,8 +495,8 @@ impl LeaseTask {
         }
     }
 
-    /// Until enough validators hold an answer that nobody checks they must find it, or nobody is paid and what is at risk is lost: it is
-    /// stored again, and made again after a restart.
+    /// Validators must be able to fetch an answer that nobody checks until enough of them hold it, or the provider is not paid and loses the
+    /// collateral at risk. So it is stored again, and made again after a restart.
     const fn next_delivered(&self, now: u64) -> Step {
         let again = self.stored_at + STORE_AGAIN_MS;
         match &self.done {
@@ -500,8 +506,8 @@ impl LeaseTask {
         }
     }
 
-    /// Of a dispute that ends at one tile: the answer to the accuser's claim is found, named, and must be held by the validators, or all of
-    /// the collateral is lost.
+    /// The step in a dispute that ends at one tile: the answer to the accuser's claim is computed and submitted, and the validators must hold
+    /// it, or all of the collateral is lost.
     fn next_disputed(&self, now: u64) -> Step {
         let dispute = self.lease.check.as_ref().and_then(|it| it.dispute.as_ref());
         let dispute = dispute.filter(|it| it.turn == DisputeTurnDto::Provider);
@@ -538,7 +544,7 @@ impl LeaseTask {
         }
     }
 
-    /// The last message waits until the work has taken its declared time.
+    /// As `submit`, but not before the work has taken its declared time: for the last message.
     fn submit_throttled(&self, message: Message, now: u64) -> Step {
         let done_at = self.began_at.unwrap_or(0).saturating_add(self.work_ms_min);
         if now < done_at {
@@ -547,26 +553,26 @@ impl LeaseTask {
         self.submit(message, now)
     }
 
-    /// The ledger shows the lease again.
+    /// Updates the lease to what the ledger shows now.
     pub fn seen(&mut self, lease: LeaseDto) {
         self.lease = lease;
     }
 
-    /// Whether a transaction was handed to the grid lately whose effect is not seen.
+    /// Whether a transaction was sent lately whose effect is not seen yet.
     #[must_use]
     pub fn waits_for_effect(&self, now: u64) -> bool {
         self.sent
             .is_some_and(|sent| sent.nonce.is_some() && now < sent.at + RESEND_MS)
     }
 
-    /// The grid says that `next` is the first unused nonce: what was sent with it or a later one is lost, and is sent again now.
+    /// Notes that `next` is the account's first unused nonce: a message that was sent with it or a later one is lost, and is sent again now.
     pub fn told_nonce(&mut self, next: u64) {
         let is_lost = |sent: &SentMessage| sent.nonce.is_some_and(|nonce| nonce >= next);
         self.sent = self.sent.filter(|sent| !is_lost(sent));
     }
 
-    /// The seal of the result, or the result with what seals it; nothing before there is one. `salt` follows from the provider's key, so
-    /// that it opens what it sealed after a restart.
+    /// The transaction that seals the result, or opens it; `None` before there is a result. `salt` follows from the provider's key, so that
+    /// a restarted provider can open what it sealed.
     #[must_use]
     pub fn sealing(&self, message: Message, salt: Digest) -> Option<Transaction> {
         let (lease, receipt) = (self.lease.id, self.execution()?.receipt.clone());
@@ -583,7 +589,7 @@ impl LeaseTask {
         })
     }
 
-    /// A transaction was handed to the grid at `now`, with this nonce.
+    /// Notes that a transaction with this nonce was sent at `now`.
     pub fn submitted(&mut self, message: Message, nonce: u64, now: u64) {
         let nonce = Some(nonce);
         self.sent = Some(SentMessage {
@@ -592,25 +598,25 @@ impl LeaseTask {
             at: now,
         });
         if message == Message::Claim {
-            // If it is lost the next one says more.
+            // If it is lost, the next claim includes it.
             self.claim = ClaimWanted::Nothing;
         }
     }
 
-    /// What the endpoint earned so far is to be claimed.
+    /// Requests a claim of what the endpoint has earned so far.
     pub fn claim_wanted(&mut self) {
         if self.claim == ClaimWanted::Nothing {
             self.claim = ClaimWanted::SoFar;
         }
     }
 
-    /// The endpoint is served no more.
+    /// Notes that the endpoint is no longer served.
     pub const fn served(&mut self) {
         self.busy = None;
         self.claim = ClaimWanted::Last;
     }
 
-    /// A transaction was refused at `now` for a reason that may pass: it is tried again like lost ones.
+    /// Notes that a transaction was refused at `now` for a reason that may pass: it is sent again like lost ones.
     pub const fn refused(&mut self, message: Message, now: u64) {
         self.sent = Some(SentMessage {
             message,
@@ -619,18 +625,18 @@ impl LeaseTask {
         });
     }
 
-    /// A stage of work began at `now`.
+    /// Notes that a stage of work began at `now`.
     pub fn begun(&mut self, stage: Stage, now: u64) {
         assert!(self.busy.is_none(), "one stage at a time");
         self.busy = Some(stage);
         match stage {
             Stage::Pull => self.pulling_since.get_or_insert(now),
-            // What a throttle is measured from.
+            // The throttle is measured from here.
             _ => self.began_at.get_or_insert(now),
         };
     }
 
-    /// Model and input are at hand, and have the lengths and digests that they should have.
+    /// Notes that model and input were pulled, with the right lengths and digests.
     pub fn pulled(&mut self) {
         self.busy = None;
         self.failures = 0;
@@ -639,14 +645,14 @@ impl LeaseTask {
         }
     }
 
-    /// The execution ended and its output is stored at `now`.
+    /// Notes that the execution ended and its output was stored at `now`.
     pub fn executed(&mut self, execution: Execution, now: u64) {
         self.busy = None;
         self.stored_at = now;
         self.done = WorkDone::Executed(execution);
     }
 
-    /// The proof ended and is stored at `now`.
+    /// Notes that the proof was made and stored at `now`.
     pub fn proved(&mut self, evidence: Evidence, now: u64) {
         self.busy = None;
         self.stored_at = now;
@@ -656,7 +662,7 @@ impl LeaseTask {
         }
     }
 
-    /// Where the claim of an accuser is wrong is found and stored at `now`.
+    /// Notes that the answer to an accuser's claim was computed and stored at `now`.
     pub const fn refuted(&mut self, claim: Digest, answer: Evidence, now: u64) {
         self.busy = None;
         self.stored_at = now;
@@ -679,21 +685,21 @@ impl LeaseTask {
         Some(answer)
     }
 
-    /// The grid has the answer, or the evidence, at `now`.
+    /// Notes that the answer or the evidence was stored again at `now`.
     pub const fn stored(&mut self, now: u64) {
         self.busy = None;
         self.failures = 0;
         self.stored_at = now;
     }
 
-    /// A stage of work could not reach the grid at `now`. That counts for nothing: whoever leaves a lease that it started because its
-    /// gateway is started again loses the collateral, and time is left.
+    /// Notes that a stage of work could not reach the grid at `now`. That does not count as a failure: giving up a started lease because the
+    /// gateway restarts would cost the collateral although time is left.
     pub const fn unreachable(&mut self, now: u64) {
         self.busy = None;
         self.retry_at = now.saturating_add(REACH_AGAIN_MS);
     }
 
-    /// A stage of work failed at `now`; `missing` says what could not be pulled, if that was it.
+    /// Notes that a stage of work failed at `now`; `missing` says what could not be pulled, if that is why.
     pub const fn failed(&mut self, now: u64, missing: Option<DeclineReason>) {
         self.busy = None;
         self.missing = missing;
@@ -702,7 +708,7 @@ impl LeaseTask {
         } else {
             TRIES_MAX - 1
         };
-        // A look for what is missing costs next to nothing, and one too few costs a decline.
+        // Another try to pull costs next to nothing, and one too few costs a decline.
         self.retry_at = now.saturating_add(match missing {
             Some(_) => LOOK_AGAIN_MS,
             None => RETRY_MS << doubled,

@@ -1,29 +1,29 @@
-//! The time by which the ledger's limits hold, as its blocks tell it.
+//! The ledger's time, by which its limits hold, estimated from the times of its blocks.
 
 use std::time::Instant;
 
 use tg_sdk::clock;
 
-/// By how much the time is set back at most when a block tells an earlier one, in milliseconds: what was told of a block is late by what
-/// passed since that block, and this machine counts seconds a little too fast or too slowly.
+/// By how much the time is set back at most when a block has an earlier one, in milliseconds: a block is observed some time after it was
+/// made, and this machine counts seconds a little too fast or too slowly.
 const BACK_MAX_MS: i64 = 100;
 
-/// An earlier time than this, in milliseconds, is no delay: what was told before was wrong.
+/// A block whose time is earlier by more than this, in milliseconds, was not delayed: an earlier observation was wrong.
 const WRONG_MS: i64 = 30_000;
 
-/// The ledger's time: that of the last block that was told, and what passed since. The clock of the machine is not asked once a block was
-/// told. Stops: a clock that is minutes ahead, by which every lease is late while the ledger waits, and all collateral is lost.
+/// The ledger's time: that of the last observed block, plus what has passed since. The clock of the machine is not used once a block was
+/// observed. Stops: a clock that is minutes ahead, by which every lease is late while the ledger waits, and all collateral is lost.
 #[derive(Debug)]
 pub(crate) struct LedgerClock {
     begun: Instant,
-    /// The time of the block that was told last.
+    /// The time of the last observed block.
     block_ms: u64,
     /// The ledger's time when this began.
     at_begin_ms: Option<i64>,
 }
 
 impl LedgerClock {
-    /// A clock to which no block was told.
+    /// A clock that has not observed a block.
     pub(crate) fn new() -> Self {
         Self {
             begun: Instant::now(),
@@ -32,12 +32,12 @@ impl LedgerClock {
         }
     }
 
-    /// The time of the last block, as somebody tells now.
-    pub(crate) fn told(&mut self, block_ms: u64) {
-        self.told_at(block_ms, self.passed_ms());
+    /// Sets the time from the newest block, observed now.
+    pub(crate) fn observe_block(&mut self, block_ms: u64) {
+        self.observe_block_at(block_ms, self.passed_ms());
     }
 
-    /// The ledger's time in milliseconds; before a block was told that of this machine.
+    /// The ledger's time in milliseconds; before a block was observed, that of this machine.
     pub(crate) fn now(&self) -> u64 {
         let now = self.now_at(self.passed_ms());
         now.unwrap_or_else(|| clock::now().get())
@@ -47,19 +47,19 @@ impl LedgerClock {
         i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 
-    fn told_at(&mut self, block_ms: u64, passed_ms: i64) {
-        // No block came since: that says nothing of the time.
+    fn observe_block_at(&mut self, block_ms: u64, passed_ms: i64) {
+        // The same block again says nothing about the time.
         if block_ms == self.block_ms {
             return;
         }
         self.block_ms = block_ms;
-        let told = i64::try_from(block_ms).unwrap_or(i64::MAX);
-        let told = told.saturating_sub(passed_ms);
+        let observed = i64::try_from(block_ms).unwrap_or(i64::MAX);
+        let observed = observed.saturating_sub(passed_ms);
         self.at_begin_ms = Some(match self.at_begin_ms {
-            Some(known) if (1..=WRONG_MS).contains(&known.saturating_sub(told)) => {
-                told.max(known.saturating_sub(BACK_MAX_MS))
+            Some(known) if (1..=WRONG_MS).contains(&known.saturating_sub(observed)) => {
+                observed.max(known.saturating_sub(BACK_MAX_MS))
             }
-            _ => told,
+            _ => observed,
         });
     }
 
@@ -77,39 +77,39 @@ mod tests {
     fn the_time_is_that_of_blocks_and_goes_on_between_them() {
         let mut clock = LedgerClock::new();
         assert_eq!(clock.now_at(7), None);
-        clock.told_at(1_000_000, 50);
+        clock.observe_block_at(1_000_000, 50);
         assert_eq!(clock.now_at(50), Some(1_000_000));
         assert_eq!(clock.now_at(2_050), Some(1_002_000));
         // The same block later says nothing.
-        clock.told_at(1_000_000, 9_050);
+        clock.observe_block_at(1_000_000, 9_050);
         assert_eq!(clock.now_at(9_050), Some(1_009_000));
         // A later time is taken at once: the first block was an old one.
-        clock.told_at(1_060_000, 10_050);
+        clock.observe_block_at(1_060_000, 10_050);
         assert_eq!(clock.now_at(10_050), Some(1_060_000));
-        // An earlier one bit by bit: it was told late.
-        clock.told_at(1_069_000, 20_050);
+        // An earlier one step by step: it was observed late.
+        clock.observe_block_at(1_069_000, 20_050);
         assert_eq!(clock.now_at(20_050), Some(1_069_900));
-        clock.told_at(1_079_880, 30_050);
+        clock.observe_block_at(1_079_880, 30_050);
         assert_eq!(clock.now_at(30_050), Some(1_079_880));
     }
 
-    /// Stops: a gateway that once told a time of next year, by which every lease is late for ever.
+    /// Stops: a gateway that once showed a time of next year, by which every lease is late for ever.
     #[test]
     fn a_wrong_time_does_not_last() {
         let mut clock = LedgerClock::new();
-        clock.told_at(1_000_000, 0);
-        clock.told_at(u64::MAX, 1_000);
+        clock.observe_block_at(1_000_000, 0);
+        clock.observe_block_at(u64::MAX, 1_000);
         assert!(clock.now_at(1_000) > Some(2_000_000));
-        clock.told_at(1_002_000, 2_000);
+        clock.observe_block_at(1_002_000, 2_000);
         assert_eq!(clock.now_at(2_000), Some(1_002_000));
     }
 
     /// This machine's clock is decades ahead of the ledger's, or an hour behind.
     #[test]
-    fn the_machines_clock_is_not_asked_once_a_block_was_told() {
+    fn the_machines_clock_is_not_used_once_a_block_was_observed() {
         for block in [5_000, clock::now().get() + 3_600_000] {
             let mut clock = LedgerClock::new();
-            clock.told(block);
+            clock.observe_block(block);
             let now = clock.now();
             assert!((block..block + 60_000).contains(&now), "{now}");
         }

@@ -1,13 +1,20 @@
-//! The agent of a machine that works for the grid: offers, leases, execution, proofs, delivery.
+//! The provider's agent: offers, leases, execution, proofs and delivery.
 //!
-//! Read in this order: [`lease`] (what to do next about one lease: a pure function of what the ledger says and what
-//! is at hand), [`worker`] (the work itself, behind a trait), `proving` (the honest one), `session_choice` (the session key that signs for leases), `submit` (transactions in order, by a session key or the account's own), `pull` (files, once for all who
-//! wait for them), `ledger_clock` (the ledger's time),
-//! [`agent`] (the loop that waits, pulls, works and delivers); [`serve`] (endpoints: requests of one lease, as long as it lives; `unpaid`: what leases before it left unpaid), [`upstream`] (servers
-//! of the provider's own, for served models).
+//! Suggested reading order:
+//! 1. [`lease`] - the next step for one lease: a pure function of what the ledger says and what has been done
+//! 2. [`worker`], `proving` - the trait behind which the work is done, and its honest implementation; `float` and
+//!    [`program`] - its runs of float models and of WebAssembly programs
+//! 3. `work` - one stage of work: download, compute, store, report
+//! 4. `pull` - downloads, shared by all leases that wait for them
+//! 5. `ledger_clock` - the ledger's time
+//! 6. [`session_choice`], [`submit`] - the key that signs, and transactions in the order of their nonces
+//! 7. [`rent`] - deposits of the agent's records
+//! 8. [`agent`] - the loop around all of it
+//! 9. [`serve`], `unpaid` - requests of an endpoint, and what earlier leases left unpaid
+//! 10. [`upstream`] - servers of the provider's own, for served models
 //!
-//! The ledger is the only memory that counts. An agent that is killed finds its leases again and goes on where they
-//! stand; execution is deterministic, so work done twice gives the same receipt.
+//! The agent keeps no state of its own that matters. One that is killed finds its leases in the ledger and continues them;
+//! execution is deterministic, so work that is done twice gives the same receipt.
 
 pub mod agent;
 mod float;

@@ -1,4 +1,4 @@
-//! Programs of WebAssembly: a run is bounded by its fuel and its memory, and has neither clock nor files.
+//! Runs of WebAssembly programs: bounded in fuel and memory, without clock or files.
 
 use tg_cuda::ExecutedOn;
 use tg_types::{Digest, Encode as _, Receipt, Tier};

@@ -1,7 +1,7 @@
-//! The honest worker: executes under TGX-1 and proves with TGP-1; programs it runs, which is all that they need.
+//! The honest worker: executes models under TGX-1 and proves runs with TGP-1. Programs and float models are only executed.
 //!
-//! The device of [`ProvingWorker::on`] executes what the receipt says. A proof is made on the CPU, from an execution there:
-//! the two are the same bits, and the proof is checked against the receipt before it is sent.
+//! The receipt is about the execution on the device of [`ProvingWorker::on`]. A proof is made on the CPU, from an execution
+//! there: both give the same bits, and the proof is checked against the receipt before it is sent.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -165,7 +165,7 @@ fn tensor(ready: &Ready, task: &Task) -> Result<IntTensor, WorkError> {
 }
 
 /// What the model runs on, and what it wrote if that is what was asked: the sequence is then the input.
-fn asked(ready: &Ready, task: &Task) -> Result<(IntTensor, Option<Written>), WorkError> {
+fn run_input(ready: &Ready, task: &Task) -> Result<(IntTensor, Option<Written>), WorkError> {
     if !GenerationRequest::is_for(&ready.model.compiled().program, &task.input) {
         return Ok((tensor(ready, task)?, None));
     }
@@ -242,7 +242,7 @@ impl Worker for ProvingWorker {
             expected: model.program.input_bytes(),
             got: task.input.len(),
         };
-        let (input, written) = asked(&ready, task)?;
+        let (input, written) = run_input(&ready, task)?;
         let executed = self.device.execute(model, input);
         let Executed { trace, on } = executed.map_err(|error| match error {
             ExecutionError::Input(ExecuteError::InputLength { .. }) => wrong_length(),
@@ -317,7 +317,7 @@ impl Worker for ProvingWorker {
             return float::open(task, execution, &challenge);
         }
         let ready = self.ready(task)?;
-        let (input, written) = asked(&ready, task)?;
+        let (input, written) = run_input(&ready, task)?;
         let model = ready.model.compiled();
         // Executed again, on the CPU: keeping every trace until its seed comes would take memory for each lease.
         let trace = execute_tensor(model, input).map_err(|e| WorkError::Execute(e.into()))?;
@@ -386,7 +386,7 @@ impl Worker for ProvingWorker {
                 permille: permille(stage),
             });
         };
-        let (input, written) = asked(&ready, task)?;
+        let (input, written) = run_input(&ready, task)?;
         let file = self.proof(&ready, task, &input, &mut observe)?;
         if let Some(written) = written {
             return sequence(&ready, task, (execution, written.generation), file);

@@ -1,12 +1,13 @@
-//! Pulling models and inputs by their content hash, within limits.
+//! Downloads of models and inputs by their content hash, within limits.
 //!
-//! Each file is downloaded once for all who wait for it, beside the downloads of other files, and given at once if it is kept. A
-//! download ends with the last one that waits for it. Stops: an order of a large model that is taken back at once, whose download goes
-//! on, and which leases of other models would wait for until it is too late to start them.
+//! Each file is downloaded once for all leases that wait for it, at the same time as other files, and returned at once if it
+//! is cached. A download ends when no lease waits for it any more. Stops: an order of a large model that is cancelled at
+//! once, whose download continues and delays leases of other models until it is too late to start them.
 //!
-//! What came of a large model stays on disk (`parts`), so that a provider that is killed, or whose leases all ended, goes on with it.
+//! The chunks of a large model stay on disk (`parts`), so that a provider that is killed, or whose leases all ended, continues
+//! the download later.
 //!
-//! Each lease waits for one model at most, so that there are as many downloads as leases.
+//! Each lease waits for at most one model, so there are no more downloads than leases.
 
 mod parts;
 

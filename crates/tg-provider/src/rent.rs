@@ -1,7 +1,7 @@
-//! When the deposit of a record is added to: a decision without I/O.
+//! When to add to the deposit of a record: a decision without I/O.
 //!
-//! The ledger takes records away whose deposit is spent. An agent keeps its offer and its provider's record, whose
-//! loss would be the loss of its reputation, as long as their rent is within what its operator allows.
+//! The ledger removes records whose deposit is spent. An agent keeps its offer and its provider's record, with which it would
+//! lose its reputation, as long as their rent is within what its operator allows.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
-//! Serving an endpoint: requests are fetched, answered and paid for, until the lease ends.
+//! Serving an endpoint: requests are fetched, answered and paid, until the lease ends.
 //!
-//! [`ServedBook`] decides what is answered, from what the requestor signed and what the ledger says: a pure function. The loop around it
-//! fetches requests from the gateway, runs the model on a few threads, brings the answers, and tells the agent what to claim.
+//! [`ServedBook`] decides which requests are answered, from what the requestor signed and what the ledger says, without I/O.
+//! The loop around it fetches requests from the gateway, runs the model on a few threads, delivers the answers, and tells the
+//! agent what to claim.
 
 mod runners;
 
@@ -439,7 +440,7 @@ pub(crate) async fn serve<W: Worker>(
     let domain = loop {
         match client.domain().await {
             Ok(domain) => break domain,
-            Err(error) => reports.tell(ServeReport::Problem(with_sources(&error))),
+            Err(error) => reports.send(ServeReport::Problem(with_sources(&error))),
         }
         tokio::time::sleep(AGAIN).await;
         if orders.borrow().stop {
@@ -499,7 +500,7 @@ struct Reports {
 
 impl Reports {
     /// Dropped if the queue is full: a later one follows.
-    fn tell(&self, report: ServeReport) {
+    fn send(&self, report: ServeReport) {
         let _full = self.outcomes.try_send((self.lease, Report::Served(report)));
     }
 
@@ -556,7 +557,7 @@ impl ServingLoop {
             let waited = claimed.elapsed();
             if waited >= CLAIM_EVERY || is_much && waited >= CLAIM_EARLY {
                 (claimed, told) = (Instant::now(), paid);
-                reports.tell(ServeReport::Claim(self.book.last()));
+                reports.send(ServeReport::Claim(self.book.last()));
             }
             let wake = stop_at.map_or(CLAIM_EVERY, |at| {
                 at.saturating_duration_since(Instant::now())
@@ -578,7 +579,7 @@ impl ServingLoop {
                         self.book.set_funds(funds);
                     }
                     if self.book.is_spent() {
-                        reports.tell(ServeReport::Claim(self.book.last()));
+                        reports.send(ServeReport::Claim(self.book.last()));
                     }
                     // An error means that the agent is gone, which is the same order.
                     if now.stop || changed.is_err() {
@@ -647,7 +648,7 @@ impl ServingLoop {
                     self.terms.lease,
                     with_sources(&error)
                 );
-                reports.tell(ServeReport::Problem(problem));
+                reports.send(ServeReport::Problem(problem));
                 return;
             }
         };
@@ -812,14 +813,14 @@ impl ServingLoop {
                         self.terms.lease,
                         with_sources(&error)
                     );
-                    reports.tell(ServeReport::Problem(problem));
+                    reports.send(ServeReport::Problem(problem));
                     // Who asked asks again: answers are kept.
                     return false;
                 }
             }
         }
         if self.answered > 0 {
-            reports.tell(ServeReport::Answered(self.answered));
+            reports.send(ServeReport::Answered(self.answered));
             self.answered = 0;
         }
         true

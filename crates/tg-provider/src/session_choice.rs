@@ -1,4 +1,4 @@
-//! Which session key signs what serves an agent's leases, and what it may cost.
+//! Which session key signs for an agent's leases, and what it may cost.
 
 use tg_sdk::{MachineSession, SessionPolicy};
 use tg_types::{Amount, OfferTerms, SessionScope, SessionWallet, Wallet};

@@ -1,5 +1,5 @@
-//! Transactions of one account, in order of their nonces, signed here: by a session key what serves leases, if there is one, and by the account's own
-//! key the rest.
+//! Transactions of one account, signed and sent in the order of their nonces: those that serve leases with a session key, if
+//! there is one, all others with the account's own key.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Answers that leases ended without paying for: what a requestor that takes and leaves can take from a provider.
+//! Limits on unpaid answers: what a requestor that takes answers and never pays can cost a provider.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! One stage of work from end to end: pull, compute on a thread of its own, store the result, report.
+//! One stage of work from start to end: pull, compute on a separate thread, store the result, report.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -219,10 +219,10 @@ enum PullError {
     #[error("the key of the sealed job is not granted")]
     NoKey,
     /// It was opened, and the model does not take it.
-    #[error("the model does not take what was sealed")]
+    #[error("the model does not accept the sealed input")]
     NotTaken,
     /// A thread that looked at it ended.
-    #[error("look at the input")]
+    #[error("check the input")]
     Stopped(#[source] tokio::task::JoinError),
 }
 

@@ -1,4 +1,4 @@
-//! The work itself, behind a trait: execute a model on an input, and prove that it was done.
+//! The trait behind which work is done: execute a model on an input, and prove the run.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -147,10 +147,10 @@ pub enum WorkError {
     #[error("execute the model")]
     Execute(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// What was opened does not hold, so it is not sent.
-    #[error("what was opened does not hold, and is not sent")]
+    #[error("the opening does not verify, and is not sent")]
     Open(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The accuser's claim is right, as far as is known here.
-    #[error("nothing is found wrong with what the accuser says")]
+    #[error("nothing is wrong with the accuser's claim")]
     NoFault,
     /// The proof does not hold, so it is not sent: a rejected one would cost the collateral.
     #[error("check the proof that was made here")]

@@ -1,4 +1,5 @@
-//! Votes of a committee on parts of an execution: sealed first, then opened, so that nobody copies another's.
+//! Votes of a committee on parts of an execution. Each vote is committed to first and opened later, so that no member can
+//! copy another's.
 
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use crate::digest::Digest;

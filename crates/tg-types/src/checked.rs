@@ -1,4 +1,5 @@
-//! Signatures that held: a node looks at a transaction when it arrives, when it waits, and in a block, and recovers its signer once.
+//! A cache of verified signatures. A node meets a transaction when it arrives, while it waits and in a block; with this
+//! cache it recovers the signer only once.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -6,13 +7,13 @@ use std::sync::{Mutex, PoisonError};
 use crate::id::Address;
 use crate::session::Authorization;
 
-/// Sender, digest and signature, all of which a check depends on: nothing of them is left to a hash.
+/// Sender, digest and signature: the whole input of a check, so that no hash collision matters.
 type Key = (Address, [u8; 32], Authorization);
 
-/// Signatures that were checked and held, of one node.
+/// The signatures that one node has verified.
 ///
-/// What is kept is the input of a check that succeeded, so that a signature that is found here holds, whoever put it there. Signatures
-/// that do not hold are not kept. With room for `n` between `n` and `2 n` of the last ones are kept, 149 bytes each.
+/// An entry is the whole input of a check that succeeded, so a signature that is found here is valid whoever inserted it. Invalid
+/// signatures are not stored. With capacity `n` the latest `n` to `2 n` are kept, at 149 bytes each.
 #[derive(Debug)]
 pub struct CheckedSignatures {
     room: usize,

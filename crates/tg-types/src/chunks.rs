@@ -1,9 +1,10 @@
 //! Blobs in chunks that are checked one by one.
 //!
-//! A blob's name is the BLAKE3 hash of its bytes, which is a binary tree over them. A [`ChunkTree`] is the row of that tree whose
-//! nodes stand for [`CHUNK_BYTES`] each (32 bytes a chunk: 32 kB for 1 GiB). Merged, they must give the name; then each chunk is
-//! checked as it arrives, from whomever it comes and in any order, so that a transfer goes on where it broke off and a changed
-//! byte costs one chunk. Source: the BLAKE3 specification, sections 2.1 and 5.1.2, and `blake3::hazmat`.
+//! A blob's name is the BLAKE3 hash of its bytes, the root of a binary tree over them. A [`ChunkTree`] is the level of that
+//! tree whose nodes each cover [`CHUNK_BYTES`] (32 bytes a chunk: 32 kB for 1 GiB). Merged, its nodes must give the name;
+//! then each chunk is checked as it arrives, in any order and from any sender, so that an interrupted transfer continues
+//! where it stopped and a changed byte costs one chunk. Source: the BLAKE3 specification, sections 2.1 and 5.1.2, and
+//! `blake3::hazmat`.
 
 use blake3::hazmat::merge_subtrees_root;
 use blake3::hazmat::{HasherExt as _, Mode, left_subtree_len, merge_subtrees_non_root};

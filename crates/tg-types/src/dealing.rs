@@ -1,4 +1,4 @@
-//! What a validator deals in the making of the key that seeds are signed with.
+//! A validator's part in the distributed generation of the key that signs seeds.
 
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use crate::limits::DEALING_BYTES_MAX;

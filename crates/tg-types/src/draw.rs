@@ -1,4 +1,4 @@
-//! Numbers that a seed gives: for what is drawn alike in every run, never for secrets.
+//! Pseudorandom numbers from a seed, for draws that every run repeats; never for secrets.
 
 /// What a state of [`SplitMix64`] is advanced by.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,5 +1,5 @@
-//! What the two sides of an endpoint sign: the requestor its [vouchers](Voucher), the provider what it answers, and that it is the one
-//! that serves.
+//! What the two sides of an endpoint sign: the requestor its [vouchers](Voucher); the provider its answers, and the claim
+//! that it is the one that serves the lease.
 
 use crate::codec::{Encode, Writer};
 use crate::digest::Digest;

@@ -1,4 +1,4 @@
-//! Whose fault an error is, which decides between a retry, a 4xx answer, a ban and an alarm; and how it is shown.
+//! Whose fault an error is, which decides between a retry, a 4xx answer, a ban and an alarm; and how errors are displayed.
 
 /// Who caused an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

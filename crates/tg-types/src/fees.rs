@@ -1,7 +1,8 @@
-//! What a sender pays for gas at most, as EIP-1559 has it.
+//! The maximum that a sender pays for gas, as in EIP-1559.
 //!
-//! A transaction takes the gas of its kind. In a block with base fee `b` its sender pays `min(max_fee, b + max_tip)`
-//! for each unit of gas: `b` is burned, the rest is the proposer's. It does not hold while `max_fee < b`.
+//! Each kind of transaction takes a fixed amount of gas. In a block with base fee `b` its sender pays
+//! `min(max_fee, b + max_tip)` for each unit: `b` is burned, the rest goes to the proposer. While `max_fee < b` the
+//! transaction is invalid.
 
 use crate::amount::Amount;
 use crate::fields;
@@ -17,19 +18,19 @@ const TIP_PART: u64 = 10;
 /// stranger's word is bounded by multiples of it.
 pub const BASE_FEE_USUAL: Amount = Amount::new(50_000_000);
 
-/// The highest tip that is offered on a stranger's word: 0.0005 TGRID for an order. Nothing of a tip comes back, whatever the base fee is,
-/// and a block's proposer gets it.
+/// The highest tip that is offered when an API states the base fee without proof: 0.0005 TGRID for an order. A tip is never returned,
+/// whatever the base fee is; the block's proposer gets it.
 const TIP_MAX: u128 = 100 * BASE_FEE_USUAL.get();
 
-/// The highest fee for each unit of gas that is offered on a stranger's word, tip included: 0.64 TGRID for an order. A base fee that is not so high
-/// takes less, whatever was offered; to keep it there costs 64 TGRID a block.
+/// The highest fee for each unit of gas, tip included, that is offered when an API states the base fee without proof: 0.64 TGRID for an
+/// order. If the real base fee is lower the sender pays less; to keep it that high costs 64 TGRID a block.
 const MAX_FEE_MAX: u128 = 128_000 * BASE_FEE_USUAL.get();
 
-/// A base fee that is told is higher than any that is paid without asking.
+/// The base fee that an API states is higher than what is paid without asking the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the base fee is said to be {told} TGRID for each unit of gas; {most} is paid at most")]
 pub struct BaseFeeTooHigh {
-    /// The base fee that was told.
+    /// The base fee that was stated.
     pub told: Amount,
     /// The highest that is paid.
     pub most: Amount,

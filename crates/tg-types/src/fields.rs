@@ -1,4 +1,4 @@
-//! Encodings written once: a list of fields, tags or variants gives encoder and decoder, which cannot differ.
+//! Macros that derive encoder and decoder from one list of fields, tags or variants, so that the two cannot differ.
 
 /// Encoder and decoder of structs: their fields in the order of the list, which names all of them.
 ///

@@ -1,4 +1,4 @@
-//! Signs of life: a provider signs that it was there at a time.
+//! Heartbeats: a provider signs that it was online at a time.
 
 use crate::codec::{Decode, Encode, Writer};
 use crate::domain::Domain;

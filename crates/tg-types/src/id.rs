@@ -1,4 +1,4 @@
-//! Names of the grid's things. Each is its own type, so that mixing two up does not compile.
+//! Ids. Each kind is its own type, so that mixing two up does not compile.
 
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 

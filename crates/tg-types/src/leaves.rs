@@ -1,9 +1,9 @@
-//! Parts of a blob that are checked against its name.
+//! Parts of a blob, proved to belong to it by its digest.
 //!
-//! A blob's name is the BLAKE3 hash of its bytes, which is a binary tree over leaves of [`LEAF_BYTES`]. [`OpenedLeaves`] has some
-//! of the leaves, and of everything else the fewest nodes from which the name follows, in the order of a walk from left to
-//! right: `0.5 to 1` node a leaf where many lie together, the depth of the tree for one that stands alone. Source: the BLAKE3
-//! specification, sections 2.1 and 5.1.2, and `blake3::hazmat`.
+//! A blob's name is the BLAKE3 hash of its bytes, the root of a binary tree over leaves of [`LEAF_BYTES`]. [`OpenedLeaves`]
+//! contains some of the leaves and the fewest inner nodes from which the root follows, in the order of a left-to-right walk:
+//! half a node to one node per leaf where many leaves are adjacent, as many as the tree is deep for a single leaf. Source: the
+//! BLAKE3 specification, sections 2.1 and 5.1.2, and `blake3::hazmat`.
 
 use blake3::hazmat::{
     HasherExt as _, Mode, left_subtree_len, merge_subtrees_non_root, merge_subtrees_root,

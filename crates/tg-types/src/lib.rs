@@ -1,25 +1,21 @@
 //! Ids, money, job orders, receipts, the canonical codec, signatures and hashing domains.
 //!
-//! Read in this order:
-//! 1. [`codec`] - how every byte is written and read; [`fields!`], [`tags!`] and [`variants!`] give both from one list
-//! 2. [`digest`], [`keccak`] - how bytes are named
-//! 3. [`chunks`], [`leaves`] - blobs that are checked part by part
-//! 4. [`domain`] - the closed list of hashing purposes
-//! 5. [`id`] - what the grid names
-//! 6. [`amount`], [`time`], [`label`], [`mode`], [`resources`] - the words of the protocol
-//! 7. [`order`] - what the parties promise
-//! 8. [`transaction`] - what an account can ask for
-//! 9. [`fees`], [`eip712`] - what a wallet signs
-//! 10. [`signed`] - signatures and wallets
-//! 11. [`Voucher`] - what is owed for an endpoint
-//! 12. [`served`] - models that a provider has a server of its own for
-//! 13. [`upload`] - who may store a blob
-//! 14. [`sections`] - which steps of a run are executed again
-//! 15. [`heartbeat`] - that a provider is there
-//! 16. [`chain`] - what a client checks of blocks and states
-//! 17. [`sealing`] - keys of sealed jobs
-//! 18. [`limits`]
-//! 19. [`draw`] - numbers that a seed gives
+//! Suggested reading order:
+//! 1. [`codec`] - the canonical encoding; [`fields!`], [`tags!`] and [`variants!`] derive encoder and decoder from one list
+//! 2. [`digest`], [`keccak`], [`domain`] - hashes, and the closed list of their purposes
+//! 3. [`chunks`], [`leaves`] - blobs that are checked in parts
+//! 4. [`id`], [`amount`], [`time`], [`label`], [`mode`], [`resources`] - the types from which all others are made
+//! 5. [`order`], [`transaction`] - orders, offers and receipts; every request to the ledger
+//! 6. [`fees`], [`eip712`], [`signed`], [`session`] - gas, and what wallets and session keys sign
+//! 7. [`checked`] - a cache of signatures that were verified
+//! 8. [`endpoint`], [`Voucher`] - requests to endpoints, and what is owed for them
+//! 9. [`served`] - models that run on a provider's own server
+//! 10. [`sealing`] - keys of sealed jobs
+//! 11. [`upload`], [`heartbeat`] - signed permits to store a blob, and signs of life
+//! 12. [`StorageSubject`] - files that validators state to hold
+//! 13. [`Vote`], [`SealedVote`], [`sections`], [`DealingLog`], [`draw`] - committees, drawn parts of a run, and seeds
+//! 14. [`chain`] - headers, certificates and state proofs, which clients check
+//! 15. [`fault`], [`limits`] - whose fault an error is; sizes on which all parts of the grid agree
 //!
 //! ```
 //! use tg_types::{Address, Amount, ChainDomain, Transaction, Wallet};

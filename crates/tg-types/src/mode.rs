@@ -7,23 +7,22 @@ use crate::tags;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum VerificationMode {
-    /// Nobody checks: the receipt's signature is all. Only on networks labelled development.
+    /// Not checked: the receipt's signature is all there is. Only where genesis allows it.
     None = 0,
     /// A TGP-1 proof that every validator verifies.
     Proof = 1,
     /// Every validator runs the program again.
     Recompute = 2,
-    /// Proof of Sync: a committee that nobody knew before computes drawn parts again.
+    /// Proof of Sync: a committee that is drawn afterwards computes drawn parts of the run again.
     Sync = 3,
-    /// One validator that nobody knew before runs the program again, and whoever pays for it has all of them do so, for some time.
+    /// One validator that is drawn afterwards runs the program again; then, for some time, anybody may pay to have all of them do so.
     Optimistic = 4,
-    /// A service for some time: the requestor judges each answer itself, and pays by vouchers that it signs.
+    /// A service for a period of time. The requestor judges each answer itself, and pays by vouchers that it signs.
     Endpoint = 5,
-    /// Several providers that nobody chose run the program, seal what they found and open it; where they differ every validator runs
-    /// it again.
+    /// Several drawn providers run the program, commit to their results and open them; if these differ, every validator runs it again.
     Replicate = 6,
-    /// The input is sealed to the provider and the answer back: nobody else reads them, until the requestor shows the key because it
-    /// says that the answer is wrong; then every validator runs the program again.
+    /// Input and answer are encrypted between requestor and provider. If the requestor disputes the answer it reveals the key, and every
+    /// validator runs the program again.
     Sealed = 7,
 }
 
@@ -195,7 +194,7 @@ pub enum Tier {
     Tgf1 = 2,
     /// A program of WebAssembly under the first profile; the same bits and the same bill on every machine.
     Wasm1 = 3,
-    /// None: the provider's own server answers, and nobody can say what it should have.
+    /// None: the provider's own server answers, and no semantics define what the answer should be.
     Served = 4,
 }
 

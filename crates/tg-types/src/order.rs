@@ -22,15 +22,15 @@ signed_struct! {
         input_len: u32 => "uint32 inputLen",
         /// How the result is checked.
         mode: VerificationMode => "uint8 mode",
-        /// The most that is paid to the provider; the verification fee comes on top.
+        /// The most that the provider is paid; the verification fee is paid on top.
         max_price: Amount => "uint128 maxPrice",
-        /// When the answer is worth nothing any more: ledger time, milliseconds since 1970.
+        /// The time after which an answer is not accepted: ledger time, milliseconds since 1970.
         deadline: TimestampMs => "uint64 deadline",
-        /// How many leases may fail before the escrow goes back.
+        /// How many leases may fail before the escrow is returned.
         max_attempts: u8 => "uint8 maxAttempts",
-        /// For how long validators keep the answer once it is paid; zero if nobody has to.
+        /// For how long validators keep the answer after it is paid; zero if they need not.
         retention: DurationMs => "uint64 retention",
-        /// What it needs of a machine, and how it wants to be matched.
+        /// What the job needs of a machine, and how it is to be matched.
         needs: JobNeeds => "JobNeeds needs",
     }
 }
@@ -39,21 +39,21 @@ signed_struct! {
     /// What a provider offers, and for how much.
     #[derive(Debug, Clone, PartialEq, Eq)]
     OfferTerms [Machine] {
-        /// What the provider says it computes on; nothing of it is checked.
+        /// The provider's description of its hardware; not checked.
         hardware: Label => "string hardware",
         /// Price of any job.
         price_base: Amount => "uint128 priceBase",
         /// Price of each million multiply-accumulates, on top of `price_base`.
         price_per_mmac: Amount => "uint128 pricePerMmac",
-        /// Declared time of any job: pulling, proving and handing in.
+        /// Declared time of any job beside its work: downloading, proving and submitting.
         latency_base_ms: DurationMs => "uint64 latencyBaseMs",
         /// Declared speed in million multiply-accumulates per second, proving included.
         speed_mmac_per_s: u64 => "uint64 speedMmacPerS",
-        /// Memory that a job may use; 0 if the offer is for models that the provider has a server of its own for, and for nothing else.
+        /// Memory that a job may use; 0 if the offer is for served models only, which run on a server of the provider's own.
         memory_bytes: u64 => "uint64 memoryBytes",
-        /// Leases at one time.
+        /// How many leases may run at the same time.
         slots: u16 => "uint16 slots",
-        /// What is locked for each lease, and lost with a wrong or a late result.
+        /// The collateral that is locked for each lease, and lost with a wrong or late result.
         collateral_per_lease: Amount => "uint128 collateralPerLease",
         /// Verification modes the provider can serve.
         modes: ModeSet => "uint8 modes",
@@ -66,19 +66,19 @@ signed_struct! {
     }
 }
 
-/// How many base prices a minute of an endpoint costs: what jobs back to back would pay, each of which takes 1.5 s to go over
-/// blocks. Whoever holds a machine without asking anything pays what it keeps others from paying (ADR 30).
+/// How many base prices a minute of an endpoint costs: as many jobs as fit into a minute one after the other, at the 1.5 s that each takes
+/// over blocks. A requestor that holds a machine without using it thus pays what others could have paid for it (ADR 30).
 pub const BASE_PRICES_PER_MINUTE: u64 = 40;
 
 impl OfferTerms {
-    /// The price of a minute of an endpoint beside the time of GPUs, whatever is asked in it; `None` above [`Amount::MAX`].
+    /// The price of a minute of an endpoint without GPU time, however many requests are sent in it; `None` above [`Amount::MAX`].
     #[must_use]
     pub fn minute_price(&self) -> Option<Amount> {
         self.price_base
             .checked_mul_div_ceil(BASE_PRICES_PER_MINUTE, 1)
     }
 
-    /// The price of a job of `macs` multiply-accumulates, each begun million in full; `None` above [`Amount::MAX`].
+    /// The price of a job of `macs` multiply-accumulates, rounded up to whole millions; `None` above [`Amount::MAX`].
     #[must_use]
     pub fn price(&self, macs: u64) -> Option<Amount> {
         let work = self
@@ -87,7 +87,7 @@ impl OfferTerms {
         self.price_base.checked_add(work)
     }
 
-    /// The declared time of a job of `macs` multiply-accumulates; the longest span if the speed is zero.
+    /// The declared time of a job of `macs` multiply-accumulates; the maximum duration if the speed is zero.
     #[must_use]
     pub fn duration(&self, macs: u64) -> DurationMs {
         // macs / (speed * 10^6 / s) seconds = macs / (speed * 10^3) milliseconds.
@@ -101,7 +101,7 @@ impl OfferTerms {
 }
 
 signed_struct! {
-    /// What a provider commits to: which program turned which input into which output.
+    /// A provider's commitment to its result: which program turned which input into which output.
     #[derive(Debug, Clone, PartialEq, Eq)]
     Receipt [] {
         /// The program that ran.

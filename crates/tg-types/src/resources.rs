@@ -1,4 +1,4 @@
-//! What machines have and what jobs need: the words in which offers and orders are matched.
+//! What machines have and what jobs need: the terms in which offers and orders are matched.
 //!
 //! A machine without GPUs and a job that any machine can run are the simplest cases and the defaults
 //! ([`Machine::CPU_ONLY`], [`JobNeeds::ANY_MACHINE`]).

@@ -1,6 +1,7 @@
-//! What the ledger has of the keys of sealed jobs: the public key by which keys are granted to a provider, and grants.
+//! Keys of sealed jobs in the ledger: the public key with which a provider receives keys, and the grants of keys.
 //!
-//! What is sealed by them, and how, is `tg_privacy::job`; who may show what to whom stands in `docs/adr/0043-sealed-jobs.md`.
+//! What is sealed with them, and how, is defined in `tg_privacy::job`; who may reveal what to whom in
+//! `docs/adr/0043-sealed-jobs.md`.
 
 use std::sync::Arc;
 

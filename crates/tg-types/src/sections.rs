@@ -1,7 +1,8 @@
-//! Sections of a run whose work is counted step by step: which steps are executed again to check it.
+//! Sections of a run whose work is counted step by step, some of which are executed again to check it.
 //!
-//! Proof of Sync checks a run of a float model by its nodes and one of a program by its calls. Either is a list of steps with the work that
-//! the run had taken after each. It is [`cut`] into sections of about equal work, and a challenge [`draw`]s some of them.
+//! Proof of Sync checks a run of a float model by its nodes, and a run of a program by its calls. Both are lists of steps
+//! with the work done after each step. The list is [`cut`] into sections of about equal work, and a challenge [`draw`]s
+//! some of them.
 //!
 //! ```
 //! use tg_types::{Digest, Domain, sections};

@@ -1,7 +1,8 @@
-//! Served models: what a provider says of a model that it does not run on the grid's terms, but has a server of its own for.
+//! Served models: a provider's description of a model that runs on a server of its own, outside the grid's rules.
 //!
-//! The card is all that the grid knows of such a model. Its digest is the model's id, so that name, prices and provider cannot change
-//! under a lease; a provider that wants other prices registers another card. Nothing about the answers is checked (ADR 31).
+//! The card is all that the grid knows of such a model. Its digest is the model's id, so that name, prices and provider
+//! cannot change under a lease; a provider that wants other prices registers another card. Nothing about the answers is
+//! checked (ADR 31).
 
 use crate::amount::Amount;
 use crate::codec::{Decode as _, DecodeError, Encode as _};

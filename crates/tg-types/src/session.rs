@@ -1,12 +1,14 @@
-//! Session keys: ed25519 keys that an account lets sign what machines send, for a while and up to an amount.
+//! Session keys: ed25519 keys with which an account lets machines sign for it, for a limited time and up to a limited amount.
 //!
-//! A machine that serves leases or orders jobs has such a key, and the account's own key stays elsewhere. What a session key may sign
-//! its [`SessionScope`] says ([`crate::TransactionKind::session_scope`]): no key of any scope moves money to another account, makes keys, votes, or
-//! changes what an offer stands for. What it may cost is counted against its cap, by the ledger ([`crate::Transaction::RegisterSessionKey`]).
+//! A machine that serves leases or orders jobs has such a key, and the account's own key stays elsewhere. Its
+//! [`SessionScope`] says what a session key may sign ([`crate::TransactionKind::session_scope`]): no key of any scope moves
+//! money to another account, registers keys, votes, or changes an offer. The ledger counts what
+//! the key costs against its cap ([`crate::Transaction::RegisterSessionKey`]).
 //!
-//! **What is signed.** The 32 bytes of keccak-256 over purpose, account, key and the EIP-712 digest of the transaction in nonce lane 1, so that a signature is of one
-//! account, one key, one network and one place in the key's own sequence. Signatures are those of RFC 8032, checked by ZIP 215 as
-//! votes of seats are: with a rule that all verifiers share, single checks and batches give the same answer.
+//! **What is signed.** The 32 bytes of keccak-256 over purpose, account, key and the EIP-712 digest of the transaction in
+//! nonce lane 1, so that a signature is bound to one account, one key, one network and one nonce of the key's own sequence.
+//! Signatures are those of RFC 8032, checked by ZIP 215 like the votes of seats: all verifiers then accept the same
+//! signatures, one by one or in batches.
 
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 use curve25519_dalek::scalar::Scalar;

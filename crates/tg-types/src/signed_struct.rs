@@ -1,5 +1,5 @@
-//! Structs that accounts sign, each declared once: the table of its members gives the struct, its canonical codec and
-//! its EIP-712 typed data, so that the three cannot differ.
+//! A macro for structs that accounts sign. One table of members gives the struct, its canonical codec and its EIP-712 typed
+//! data, so that the three cannot differ.
 
 use crate::amount::Amount;
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};

@@ -1,4 +1,4 @@
-//! What validators state that they hold.
+//! The files of a job or a model that validators state to hold.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! Everything an account can ask the ledger to do.
+//! Transactions: every request that an account can make to the ledger.
 
 use crate::amount::Amount;
 use crate::ballot::{OpenedVote, SealedVote};
@@ -23,16 +23,16 @@ crate::wire_enum! {
     DeclineReason, "decline reason", {
         /// It does not want to, or cannot.
         Unwilling = 0 => "unwilling",
-        /// Nobody gave it the job's input.
+        /// It could not get the job's input.
         InputMissing = 1 => "input missing",
-        /// Nobody gave it the model's files.
+        /// It could not get the model's files.
         ModelMissing = 2 => "model missing",
         /// The key that was granted to it does not open the job's sealed input.
         Key = 3 => "key",
     }
 }
 
-/// One request to the ledger, not yet signed.
+/// One request to the ledger, without its signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transaction {
     /// Pay another account.
@@ -50,15 +50,15 @@ pub enum Transaction {
         public_blob: Digest,
         /// Content hash of the program with its weights (`.tgm`), for providers.
         weights_blob: Digest,
-        /// What people call it; nothing of it is checked.
+        /// Its display name; not checked, and not unique.
         name: Label,
     },
     /// Offer to run jobs.
     PostOffer {
-        /// For how much, and how fast.
+        /// Price, speed and machine.
         terms: OfferTerms,
     },
-    /// Take an offer back; leases that run on it end as they would have.
+    /// Withdraw an offer. Leases that run on it are not affected.
     WithdrawOffer {
         /// The offer.
         offer: OfferId,
@@ -68,12 +68,12 @@ pub enum Transaction {
         /// The order.
         order: JobOrder,
     },
-    /// Take back a job that waits for a provider.
+    /// Cancel a job whose provider has not committed to a result.
     CancelJob {
         /// The job.
         job: JobId,
     },
-    /// A provider says that it began to work on a lease.
+    /// A provider begins to work on a lease.
     StartLease {
         /// The lease.
         lease: LeaseId,
@@ -85,7 +85,7 @@ pub enum Transaction {
         /// What it commits to.
         receipt: Receipt,
     },
-    /// A provider names the evidence for its result.
+    /// A provider submits the evidence for its result, by its content hash.
     SubmitEvidence {
         /// The lease.
         lease: LeaseId,
@@ -94,7 +94,7 @@ pub enum Transaction {
         /// How many bytes the evidence has.
         size: u32,
     },
-    /// Change the terms of an offer; leases that run on it keep theirs.
+    /// Change the terms of an offer. Leases that run on it keep the old ones.
     UpdateOffer {
         /// The offer.
         offer: OfferId,
@@ -105,14 +105,14 @@ pub enum Transaction {
     CommitBid {
         /// [`bid_commitment`] of the order, the salt and the sender.
         commitment: Digest,
-        /// What is lost if the bid is not revealed in the next slot.
+        /// The deposit, which is lost if the bid is not revealed in the next slot.
         deposit: Amount,
     },
-    /// Open a sealed bid: the order is submitted and the deposit goes back.
+    /// Open a sealed bid: its order is submitted and its deposit returned.
     RevealBid {
         /// The bid.
         bid: BidId,
-        /// What hid the order.
+        /// The salt of the commitment.
         salt: Digest,
         /// The order that was committed to.
         order: JobOrder,
@@ -124,14 +124,14 @@ pub enum Transaction {
         /// 1 to 5.
         stars: u8,
     },
-    /// Have every validator run the program of a lease of mode `optimistic` again, before its result is accepted; for the fee of
-    /// mode `recompute`, which comes back out of the provider's collateral if the result is wrong.
+    /// Challenge the result of a lease of mode `optimistic`: every validator runs the program again before the result is accepted. Costs the
+    /// fee of mode `recompute`, which is returned out of the provider's collateral if the result is wrong.
     ChallengeResult {
         /// The lease.
         lease: LeaseId,
     },
-    /// Hand in a file in the dispute about the run of a lease, by whoever's turn it is: first the accuser, what a right run gives; then
-    /// the provider, where that is wrong.
+    /// Submit a file in the dispute about the run of a lease, in turn: first the accuser, its claim about a right run; then the
+    /// provider, the place at which the claim is wrong.
     ArgueResult {
         /// The lease.
         lease: LeaseId,
@@ -140,15 +140,15 @@ pub enum Transaction {
         /// How many bytes it has.
         size: u32,
     },
-    /// Ask whether a validator still has the answer of a job that it stated to keep: all others fetch it from that one alone. For a fee, which is
-    /// burned, and comes back out of the validator's stake if n - f state that they cannot get it.
+    /// Ask whether a validator still holds the answer of a job that it stated to keep: all others fetch it from that one alone. The fee is
+    /// burned, or returned out of the validator's stake if n - f state that they cannot get the file.
     AskStored {
         /// The job.
         job: JobId,
         /// The validator.
         seat: Address,
     },
-    /// Register the public key by which keys of sealed jobs are granted to this provider, or put another one in its place.
+    /// Register the public key to which keys of sealed jobs are granted to this provider, or replace it.
     RegisterSealingKey {
         /// The key.
         key: SealingPublicKey,
@@ -160,30 +160,30 @@ pub enum Transaction {
         /// The key, encapsulated to the sealing key that the lease names.
         grant: KeyGrant,
     },
-    /// Show the key of a sealed job to everybody, so that validators can look: at its grant, if the provider says that it does not open
-    /// the input; else at the provider's result, which they then compute again for the fee of a challenge.
+    /// Reveal the key of a sealed job to everybody, so that validators can check: the grant, if the provider says that it does not open
+    /// the input; otherwise the provider's result, which they compute again for the fee of a challenge.
     RevealKey {
         /// The lease.
         lease: LeaseId,
         /// The key.
         key: [u8; 32],
     },
-    /// A validator states that it executes the next version of the protocol: once two thirds do, blocks have it from an announced
-    /// height on.
+    /// A validator states that it can execute the next version of the protocol. Once more than two thirds do, blocks have that version
+    /// from an announced height on.
     ReadyForProtocol {
         /// The version.
         version: u16,
     },
-    /// The provider of an endpoint claims what its time so far is worth and what the requestor's vouchers say, out of the escrow.
+    /// The provider of an endpoint claims its pay so far out of the escrow: for its time, and what the requestor's vouchers say.
     SettleEndpoint {
         /// The lease.
         lease: LeaseId,
         /// The last voucher; `None` if there is none, or none since the last claim.
         voucher: Option<SignedVoucher>,
-        /// Whether the provider ends its lease: the job goes on to another one if it has time and money left.
+        /// Whether the provider ends its lease. The job gets another provider if it has time and money left.
         ends: bool,
     },
-    /// Add to the deposit that secures the rent of a record, anybody's.
+    /// Add to the deposit that secures the rent of a record, whoever owns it.
     PayRent {
         /// The id of an offer, a model or a job, or the address of a provider after twelve zero bytes.
         record: Digest,
@@ -194,49 +194,49 @@ pub enum Transaction {
     ReportLiveness {
         /// The epoch it reports for.
         epoch: u64,
-        /// Providers it lost.
+        /// Providers that it no longer reaches.
         lost: Vec<Address>,
         /// Providers it reaches again.
         back: Vec<Address>,
     },
-    /// A validator states which files it holds, with length and root checked.
+    /// A validator states which files it holds, after it checked their length and digest.
     ReportStorage {
         /// What it holds.
         held: Vec<StorageSubject>,
-        /// What it was asked for again and does not hold.
+        /// Files that it was asked for again and does not hold.
         missing: Vec<StorageSubject>,
     },
-    /// A provider does not start a lease.
+    /// A provider declines a lease before it starts it.
     DeclineLease {
         /// The lease.
         lease: LeaseId,
         /// Why not.
         reason: DeclineReason,
     },
-    /// A member of a gang that does not lead it commits to its own part.
+    /// A member of a gang that is not its lead commits to its own part.
     CommitPart {
         /// Its lease.
         lease: LeaseId,
         /// What it commits to.
         receipt: Receipt,
     },
-    /// A member of a job of mode `replicate` seals what it found: nobody copies it.
+    /// A member of a job of mode `replicate` commits to its result without revealing it, so that nobody can copy it.
     SealResult {
         /// Its lease.
         lease: LeaseId,
         /// [`result_seal`] of its receipt.
         seal: Digest,
     },
-    /// A member of a job of mode `replicate` opens what it sealed, once all members have sealed theirs.
+    /// A member of a job of mode `replicate` opens its sealed result, once all members have sealed theirs.
     OpenResult {
         /// Its lease.
         lease: LeaseId,
-        /// What it found.
+        /// Its result.
         receipt: Receipt,
-        /// What hid it.
+        /// The salt of the seal.
         salt: Digest,
     },
-    /// Pay more for a job that did not end, or let it have more leases.
+    /// Raise the maximum price of a job that has not ended, or the number of its leases.
     RaiseJob {
         /// The job.
         job: JobId,
@@ -245,18 +245,19 @@ pub enum Transaction {
         /// The new number of leases it may have; no fewer than before.
         max_attempts: u8,
     },
-    /// Let a key sign what machines send, for this account. It has a sequence of nonces of its own.
+    /// Register a session key, with which a machine signs for this account. It has a sequence of nonces of its own.
     RegisterSessionKey {
         /// The public key (ed25519).
         key: [u8; 32],
         /// What it may sign.
         scope: SessionScope,
-        /// What it may cost in all: fees, what its orders lock, deposits, and the collateral of leases that it serves while they last; what is lost of that for good.
+        /// The most that it may cost: fees, what its orders lock, deposits, lost collateral, and the collateral of the leases that it serves
+        /// while they last.
         cap: Amount,
         /// The last ledger time at which it signs.
         expires: TimestampMs,
     },
-    /// Take a session key back: nothing that it signed holds after this, in the same block already.
+    /// Revoke a session key: what it signed is invalid after this transaction, in the same block too.
     RevokeSessionKey {
         /// The public key.
         key: [u8; 32],
@@ -270,24 +271,24 @@ pub enum Transaction {
         /// The key's signature that it belongs to the sender: [`crate::chain::seat_possession`].
         possession: [u8; 64],
     },
-    /// Give a seat, or a place in the queue for one, back: the bond is returned after the time of unbonding.
+    /// Give up a seat, or a place in the queue for one. The bond is returned after the time of unbonding.
     LeaveValidators {
         /// The consensus key of the seat.
         key: [u8; 32],
     },
-    /// Show that a validator signed votes that contradict each other.
+    /// Report a validator that signed votes which contradict each other.
     ReportEquivocation {
-        /// What shows it.
+        /// The two votes.
         proof: Equivocation,
     },
-    /// A validator deals its part of the key that seeds are signed with.
+    /// A validator posts its part of the distributed generation of the key that signs seeds.
     PostDealing {
-        /// The round of the key's making.
+        /// The round of the key generation.
         round: u64,
         /// The dealer's log, signed: its commitment, and the answers of all players or what they did not answer.
         log: DealingLog,
     },
-    /// A validator votes on results, sealed.
+    /// A validator commits to its votes on results.
     CommitVotes {
         /// By lease, ascending.
         votes: Vec<SealedVote>,
@@ -299,7 +300,7 @@ pub enum Transaction {
     },
 }
 
-/// What a sealed bid commits to: nobody can read the order from it without the salt, and nobody else can reveal it.
+/// The commitment of a sealed bid. Nobody can read the order from it without the salt, and no other account can reveal it.
 #[must_use]
 pub fn bid_commitment(order: &JobOrder, salt: &Digest, sender: &Address) -> Digest {
     let mut writer = Writer::new();
@@ -309,7 +310,7 @@ pub fn bid_commitment(order: &JobOrder, salt: &Digest, sender: &Address) -> Dige
     Digest::of(Domain::BidCommitment, &writer.into_bytes())
 }
 
-/// What a sealed result commits to: without the salt nobody reads it, and it is void for any other lease.
+/// The commitment of a sealed result. Nobody can read the result from it without the salt, and it is valid for one lease only.
 #[must_use]
 pub fn result_seal(lease: &LeaseId, receipt: &Receipt, salt: &Digest) -> Digest {
     let mut writer = Writer::new();

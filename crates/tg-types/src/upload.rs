@@ -1,4 +1,4 @@
-//! Permits to store a blob: an account signs that it wants one blob stored, and answers for it with what it holds.
+//! Permits to store a blob: an account asks for one blob to be stored, and its balance limits how much it may store.
 
 use crate::codec::{Decode, Encode, Writer};
 use crate::digest::Digest;

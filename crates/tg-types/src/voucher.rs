@@ -1,5 +1,5 @@
-//! Vouchers: what the requestor of an endpoint asks, and what it owes for the answers so far. Who signs them stands in
-//! [`endpoint`](crate::endpoint).
+//! Vouchers: a signed request to an endpoint, with what the requestor owes for the answers so far. Who signs them is described
+//! in [`endpoint`](crate::endpoint).
 
 use crate::amount::Amount;
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};

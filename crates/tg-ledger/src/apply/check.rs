@@ -1,4 +1,4 @@
-//! Whether a transaction holds. Everything is checked here, before anything is changed.
+//! Validity of transactions. Everything is checked here, before anything is changed.
 
 use tg_types::limits::{
     ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, RETENTION_MAX, RETENTION_MIN, TRACE_EVIDENCE_BYTES_MAX,
@@ -37,7 +37,7 @@ use crate::record::{Account, Job, JobState, Lease, ModelState, SyncStage};
 use crate::rent::{MODEL_BYTES, OFFER_BYTES, RentCategory};
 use crate::state::State;
 
-/// Whether `transaction` holds in `state` at `now`, and what it pays.
+/// Checks that `transaction` is valid in `state` at `now`. Returns the fee that it pays.
 #[expect(clippy::too_many_lines, reason = "one arm for each kind")]
 pub(super) fn check(
     state: &State,
@@ -244,7 +244,7 @@ fn check_nonce(expected: u64, got: u64) -> Check {
 }
 
 impl Execution {
-    /// What a transaction pays in this block, if it holds.
+    /// The fee that a transaction pays in this block, if it is valid.
     pub(super) fn admit(
         &self,
         transaction: &SignedTransaction,
@@ -350,7 +350,7 @@ fn check_offer(state: &State, account: &Account, terms: &OfferTerms) -> Spent {
     Ok(charge.total().saturating_add(record.total()))
 }
 
-/// Whether an order holds and its model's files are held.
+/// Checks an order, and that validators hold the files of its model.
 fn check_held_order(state: &State, now: TimestampMs, account: &Account, order: &JobOrder) -> Spent {
     let spent = check_order(state, now, account, order)?;
     let model = state.model(&order.model);
@@ -435,7 +435,7 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
     Ok(locked.saturating_add(kept))
 }
 
-/// Whether the answer of an order can be kept for as long as it asks, and what that costs.
+/// Checks that the answer of an order can be kept for as long as it asks. Returns the price of that.
 fn check_retention(state: &State, now: TimestampMs, order: &JobOrder) -> Spent {
     let got = order.retention;
     let is_kept = got > DurationMs::ZERO;
@@ -453,8 +453,8 @@ fn check_retention(state: &State, now: TimestampMs, order: &JobOrder) -> Spent {
     }
 }
 
-/// What keeping the answer of a bid may cost whoever opens it, beside what it has to have for that: nothing where there is no room, or no money, as
-/// the bid is taken without it then.
+/// What keeping the answer of a bid may cost the bidder that opens it, beside the order itself: zero if there is no room or no money for it,
+/// since the bid is then accepted without.
 /// Stops: a stolen session key that opens bids whose answers are kept, beyond its cap.
 fn kept_of_bid(
     state: &State,
@@ -506,7 +506,7 @@ fn check_cancel(state: &State, sender: Address, job: &JobId) -> Spent {
     Ok(Amount::ZERO)
 }
 
-/// The sender's live lease whose job stands where it must.
+/// The sender's live lease, whose job must be in the state `needed`.
 fn held_lease<'a>(
     state: &'a State,
     sender: Address,
@@ -549,7 +549,7 @@ fn check_holder<'a>(
     Ok(found)
 }
 
-/// Whether a member of a gang may commit to its part.
+/// Checks the commitment of a gang's member to its part.
 fn check_part(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt) -> Spent {
     let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
     replicas::check_open_result(held, job)?;
@@ -577,14 +577,14 @@ fn check_receipt(state: &State, sender: Address, lease: &LeaseId, receipt: &Rece
     check_claims(state, job, receipt)
 }
 
-/// Whether a receipt is about a job.
+/// Checks that a receipt is about a job.
 fn check_claims(state: &State, job: &Job, receipt: &Receipt) -> Spent {
     let facts = state
         .active_model(&job.order)
         .ok_or(TransactionError::UnknownModel {
             model: job.order.model,
         })?;
-    // Output and trace are the provider's claim, which the evidence must show; the rest is known.
+    // Output and trace are the provider's claim, which the evidence must prove; the rest is known.
     let Receipt {
         program,
         model,

@@ -1,16 +1,17 @@
 //! Leases that were matched and never started.
 //!
-//! A provider checks what it needs before it starts a lease, and may decline. It pays for what that costs others, the time
-//! for which it held the job, and twice as much for each further one in a window, unless validators state that what it
-//! was promised is not there: `max(gas, maximum price x time held / time) x 2^k` of its collateral is burned, and it gets
-//! no leases for 2^k seconds. Not starting in time is the same without saying so. The time is the declared one, at least
-//! the start timeout, so the first missed start costs the maximum price at most. It goes by the price that the requestor
-//! would have paid, and not by the provider's: whoever wants to hold up orders asks next to nothing.
+//! Before it starts a lease, a provider checks what the lease needs, and may decline. It pays for what that costs others:
+//! for the time for which it held the job, and twice as much for each further decline in a window. The penalty
+//! `max(gas, maximum price x time held / time) x 2^k` is burned out of its collateral, and it gets no leases for 2^k seconds,
+//! unless validators state that what it was promised is not there. A lease that is not started in time counts as declined.
+//! The time is the declared one, at least the start timeout, so that the first missed start costs the maximum price at most.
+//! The requestor's maximum price counts, and not the provider's own: a provider that wants to delay orders would ask next to
+//! nothing.
 //!
-//! If the provider says that the input or the model is missing, the penalty stays locked and the validators are asked
-//! again. It goes back if n - f of them state that they do not hold it: then the job or the model is suspended too. It is
-//! burned once more than f of them state that they do, or when the time to answer is over. Any number of declines waits
-//! for one answer: files that validators lose fail every lease that needs them, and none of their providers.
+//! If the provider says that the input or the model is missing, the penalty stays locked and the validators are asked again.
+//! It is returned if n - f of them state that they do not hold the file, and the job or the model is then suspended too. It
+//! is burned once more than f of them state that they hold it, or when the time to answer is over. One answer decides all
+//! declines that wait for it: files that validators lose fail every lease that needs them, and no provider pays for that.
 
 use tg_market::reputation::LeaseOutcome;
 use tg_types::{Amount, DeclineReason, DurationMs, LeaseId, ModelId, StorageSubject};

@@ -1,19 +1,20 @@
-//! A dispute about a run that is too much for every validator to repeat: it ends at one tile ([ADR 33]).
+//! Disputes about runs that are too large for every validator to repeat: each ends at one tile ([ADR 33]).
 //!
-//! Whoever accuses, the watcher or a challenger, hands in what all tiles of a right run are. The provider hands in the first of them that is
-//! wrong, with what it reads. Every validator computes that tile. A side that hands in nothing, or what validators cannot get, has lost.
-//! A watcher that found the result right loses nothing by a provider that does so: only a tile that validators computed refutes a vote.
+//! The accuser, a watcher or a challenger, submits a claim: the values of all tiles of a right run. The provider submits the
+//! first tile of the claim that is wrong, with the values it reads. Every validator computes that tile. A side that submits
+//! nothing, or a file that validators cannot get, loses. A watcher that accepted the result loses nothing when the provider
+//! does so: only a tile that validators computed refutes a vote.
 //!
-//! A claim that was wrong says nothing of the result: the provider may have paid for it. So the vote goes on, with a whole window for the
-//! next challenge, and who challenged meanwhile has its turn first. A challenge is accepted while another one is looked at, so that
-//! nobody is kept out by one that was made in order to lose.
+//! A wrong claim decides nothing about the result, since the provider may have paid for it. The vote continues with a whole
+//! window for the next challenge, and challenges that were made meanwhile come first. A challenge is accepted while another
+//! one is being decided, so that one that was made in order to lose keeps nobody out.
 //!
-//! *Who gains if it fails on purpose.* An accuser that is wrong has paid the fee of a run of all, or loses the bond of an accusation; a provider
-//! that is right computes its run again and one tile. One that is right and shows nothing, in order to hurt its watcher, loses its collateral
-//! alone; by the same silence a watcher that lied with its provider keeps its bond, and that provider loses three times what it could win.
-//! A provider that lies and has itself accused wrongly pays a fee for each time that it
-//! is, and has to be the only one to challenge for a whole window in the end. Validators that state not to hold a file keep nobody out: n - f
-//! are honest.
+//! *Who gains by failing on purpose.* An accuser that is wrong has paid the fee of a run by all validators, or loses the bond
+//! of an accusation; a provider that is right computes its run again, and one tile. A provider that is right and shows
+//! nothing, in order to harm its watcher, loses only its own collateral; a watcher that lied together with a silent provider
+//! keeps its bond, and that provider loses three times what it could win. A provider that lies and has itself accused wrongly
+//! pays a fee for every accusation, and in the end has to be the only challenger for a whole window. Validators that state
+//! that they do not hold a file cannot stop a side: n - f are honest.
 //!
 //! [ADR 33]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0033-disputes-end-at-a-tile.md
 

@@ -1,4 +1,4 @@
-//! What an order would get.
+//! Dry runs: what an order would get if it were submitted now.
 
 use tg_types::{Address, JobId, JobOrder, TimestampMs};
 

@@ -1,17 +1,17 @@
-//! Endpoints: a lease that serves for some time, and is paid for it while it lives.
+//! Endpoints: leases that serve requests for a period of time, and are paid while they run.
 //!
-//! The ledger counts time and the requestor signs for answers ([`tg_types::Voucher`]), so what a provider claims needs no judge. A
-//! lease ends in one of four ways, and each pays what it earned out of what is left of the escrow:
+//! The ledger counts the time and the requestor signs for the answers ([`tg_types::Voucher`]), so nobody has to judge what a
+//! provider claims. A lease ends in one of four ways, and each pays what it earned out of what is left of the escrow:
 //!
-//! | by | when | the job |
+//! | ended by | when | the job |
 //! |---|---|---|
-//! | its provider, with its last claim | at any time | waits for another provider, or ends if its time is over or it was taken back |
-//! | its money | what it earned is all that is left | waits for more money (`RaiseJob`) until its deadline |
-//! | its requestor | `verification_timeout` after it took the job back, for the last claim | ends |
+//! | its provider, with its last claim | at any time | waits for another provider, or ends if its time is over or it was cancelled |
+//! | lack of money | what it earned is all that is left | waits for more money (`RaiseJob`) until its deadline |
+//! | its requestor | `verification_timeout` after it cancelled the job, for the last claim | ends |
 //! | its deadline | likewise | ends |
 //!
-//! A provider that is lost ends as any does: it is not paid what it did not claim, and the job goes on to another one, or ends if it was
-//! taken back.
+//! A lease whose provider is lost ends as any other: the provider is not paid what it did not claim, and the job gets another
+//! provider, or ends if it was cancelled.
 
 use tg_market::placement::{EndpointPrices, endpoint_prices};
 use tg_types::{Amount, DurationMs, JobId, LeaseId, SignedVoucher};

@@ -1,8 +1,9 @@
 //! A validator that signed votes which contradict each other loses its stake.
 //!
-//! Whoever shows it gets twice the gas of the report back, at most a twentieth of the stake; the rest burns. So nobody gains from a
-//! fault but what showing it cost, and a validator that shows its own loses nineteen twentieths at least. The seat itself
-//! stays until the end of an epoch in which it may go ([`super::seats`]), with no stake and no share of fees; a seat that ended loses what was to be returned.
+//! Whoever reports it gets twice the gas of the report, at most a twentieth of the stake; the rest is burned. So a report
+//! repays its cost and hardly more, and a validator that reports itself loses at least nineteen twentieths. The seat
+//! stays until the end of an epoch in which it may be vacated ([`super::seats`]), without stake and share of fees. A seat
+//! that has ended loses the bond that was to be returned.
 
 use std::sync::Arc;
 

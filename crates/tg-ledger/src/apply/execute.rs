@@ -1,4 +1,4 @@
-//! What a transaction does once it holds.
+//! Execution of transactions that passed their checks.
 
 use tg_market::view::request_of;
 use tg_types::{
@@ -18,11 +18,11 @@ use crate::rent::{MODEL_BYTES, OFFER_BYTES, Rent, RentCategory};
 
 type Done = Result<(), InvariantError>;
 
-/// For how long it is known how little money a provider had at least: longer than drawings of members are apart.
+/// For how long the lowest balance of a provider is remembered: longer than the time between draws of members.
 const SHORT_KEPT: DurationMs = DurationMs::from_secs(3_600);
 
 impl Execution {
-    /// Executes a transaction that holds, for its fee.
+    /// Executes a valid transaction and charges its fee.
     #[expect(clippy::too_many_lines, reason = "one arm for each kind")]
     pub(super) fn execute(&mut self, transaction: &VerifiedTransaction, fee: Fee) -> Done {
         let sender = transaction.sender();
@@ -202,7 +202,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Notes what an offer of a provider puts up for a lease.
+    /// Records the collateral that an offer of a provider puts up for a lease.
     pub(super) fn pledge(&mut self, provider: Address, collateral: Amount) -> Done {
         let missing = InvariantError::Missing {
             table: Provider::NAME,
@@ -213,7 +213,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Orders a job and locks its escrow.
+    /// Submits a job and locks its escrow.
     pub(crate) fn submit_as(&mut self, id: JobId, requestor: Address, order: &JobOrder) -> Done {
         let verification_fee = self.state.parameters.verification_fee(order.mode);
         let macs = self
@@ -295,7 +295,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Notes the session key by which a transaction orders a job.
+    /// Records the session key with which a job was ordered.
     fn note_orderer(&mut self, transaction: &VerifiedTransaction) -> Done {
         let Some(key) = transaction.lane().session() else {
             return Ok(());
@@ -378,7 +378,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Takes the part of a member of a gang.
+    /// Records the part of a gang's member.
     pub(crate) fn commit_part(&mut self, id: &LeaseId, receipt: &Receipt) -> Done {
         let mut lease = self.lease(id)?;
         lease.commit(receipt.clone())?;
@@ -401,7 +401,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Takes money from an account.
+    /// Subtracts money from an account.
     pub(super) fn debit(&mut self, address: Address, amount: Amount) -> Done {
         let out_of_range = InvariantError::AmountOutOfRange { account: address };
         let balance = self.state.balance(&address);
@@ -409,7 +409,7 @@ impl Execution {
         self.update_account(address, |account| account.balance = left)
     }
 
-    /// Gives money to an account, which begins to exist if it did not.
+    /// Adds money to an account, and creates the account if it does not exist.
     pub(super) fn credit(&mut self, address: Address, amount: Amount) -> Done {
         let out_of_range = InvariantError::AmountOutOfRange { account: address };
         let balance = self.state.balance(&address);
@@ -443,13 +443,13 @@ impl Execution {
         }
     }
 
-    /// Destroys money that was taken from somewhere.
+    /// Burns money that was subtracted from somewhere.
     pub(super) fn burn(&mut self, amount: Amount) {
         let burned = &mut self.state.totals.burned;
         *burned = burned.saturating_add(amount);
     }
 
-    /// Changes an account that exists.
+    /// Updates an existing account.
     pub(super) fn update_account(
         &mut self,
         address: Address,

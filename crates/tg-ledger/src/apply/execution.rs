@@ -1,4 +1,4 @@
-//! A block being executed.
+//! The execution of one block: its state so far, its time, its events.
 
 use tg_types::{Address, Amount, Height, StateRoot, TimestampMs};
 

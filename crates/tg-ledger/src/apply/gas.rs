@@ -1,4 +1,4 @@
-//! Money for gas: what a transaction pays when it is executed, and what a lease prepays and gets back.
+//! Payment for gas: what a transaction pays when it is executed, and what a lease prepays and gets back.
 
 use tg_types::{Address, Amount, TransactionKind, VerificationMode, VerifiedTransaction};
 

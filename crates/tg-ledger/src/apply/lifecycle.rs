@@ -1,18 +1,19 @@
-//! The life of jobs and leases: their steps, their ends and the settlement.
+//! The life of jobs and leases: their transitions, their ends, and the settlement.
 //!
 //! | end of a lease | collateral | provider | job |
 //! |---|---|---|---|
-//! | `Fulfilled` | goes back | price; one accepted result more | `Paid` |
+//! | `Fulfilled` | returned | paid; one accepted result more | `Paid` |
 //! | `Rejected` | burned | suspended, excluded from the job | `Queued`, or `Refunded` without attempts left |
 //! | `Late`, `Abandoned` after the start | what was at risk is burned | suspended for less, excluded from the job | likewise |
 //! | `Abandoned` before the start, `Declined` | a penalty is burned ([`decline`](super::decline)) | likewise | `Queued` |
-//! | `Preempted` | goes back | what its work was worth, if the job it made room for is paid or taken back | likewise |
-//! | `Released` | goes back | what its work was worth, out of what the guilty members forfeit | likewise |
-//! | `Cancelled` | goes back | gas before the start, its time after it, at most its price | `Cancelled` |
-//! | `Unavailable` | goes back | nothing | `Submitted` |
+//! | `Preempted` | returned | paid for its work so far, if the preempting job is paid or cancelled | likewise |
+//! | `Released` | returned | paid for its work so far, out of what the guilty members forfeit | likewise |
+//! | `Cancelled` | returned | gas before the start, its time after it, at most its price | `Cancelled` |
+//! | `Unavailable` | returned | nothing | `Submitted` |
 //!
-//! What a provider loses is burned: nobody gains from its failure, so nobody is paid for causing it. Paid out of it are members of
-//! its gang for the work that it spoiled, the fee of a challenger that was right, and the run by validators where replicas differed.
+//! What a provider loses is burned, so that nobody gains by causing a failure. Three things are paid out of it: other members
+//! of a gang for work that became useless, the fee of a challenger that was right, and the run by validators where replicas
+//! differed.
 
 use tg_market::reputation::{LeaseOutcome, TOP_BONUS_PPM};
 use tg_market::throughput::Correction;
@@ -48,14 +49,14 @@ impl Execution {
         self.state.lease(id).cloned().ok_or(missing)
     }
 
-    /// Moves an open job to its next stage.
+    /// Moves an open job to the stage `to`.
     pub(crate) fn step(&mut self, job: &mut Job, to: OpenStage) -> Done {
         self.note_step(job, to.state())?;
         job.set_stage(to);
         Ok(())
     }
 
-    /// Notes the next state of a job.
+    /// Records the next state of a job in its history.
     pub(super) fn note_step(&mut self, job: &mut Job, to: JobState) -> Done {
         let from = job.history.last().map_or(to, |it| it.state);
         if !from.may_become(to) {
@@ -101,7 +102,7 @@ impl Execution {
             }
         }
         if job.state().is_final() {
-            // Its last step's, as where the queues are built from the records.
+            // The height of its last step, as in the queues that are rebuilt from the records.
             let ended = job.history.last().map_or(0, |step| step.height.get());
             let key = (ended, job.sequence);
             state.ended.insert(key, job.id);
@@ -163,7 +164,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Pays those who made room for a job whose result was accepted; how much together.
+    /// Pays the providers whose leases made room for a job whose result was accepted. Returns the sum.
     fn compensate_displaced(&mut self, job: &Job) -> Result<Amount, InvariantError> {
         for owed in &job.owed {
             self.compensate(job.id, owed)?;
@@ -182,8 +183,8 @@ impl Execution {
         Ok(())
     }
 
-    /// What a provider of the top gets on top of its price: at most half of what verifying costs the requestor, and
-    /// never more in all than was burned for its verified work, so that nobody gains by ordering from itself.
+    /// The bonus that a top provider gets beside its price: at most half of the requestor's verification fee, and in total
+    /// never more than was burned for its verified work, so that nobody gains by ordering from itself.
     fn bonus(&self, lease: &Lease, job: &Job) -> Amount {
         let (class, for_one) = (
             job.order.needs.class,
@@ -201,13 +202,13 @@ impl Execution {
         bonus.min(half).min(provider.credit)
     }
 
-    /// What of a job's verification fee is burned: what standing is bought with.
+    /// The part of a job's verification fee that is burned, so that reputation has a price.
     fn verification_burn(&self, job: &Job) -> Amount {
         let tenth = Amount::new(job.verification_fee.get() / 10);
         tenth.min(job.verification_fee)
     }
 
-    /// Takes a bonus out of what was burned for a provider's work, after what this job adds.
+    /// Subtracts a bonus from what was burned for a provider's work, and adds what this job burned.
     fn spend_credit(&mut self, lease: &Lease, burned: Amount, bonus: Amount) -> Done {
         self.update_provider(lease, |provider| {
             let left = provider.credit.saturating_sub(bonus);
@@ -215,8 +216,8 @@ impl Execution {
         })
     }
 
-    /// Notes that one owner more was paid for a model, for a result that somebody checked. Stops: whoever is paid for any bytes three
-    /// times, of a model of which nobody can hand in a proof, so that honest providers put up all of their collateral for it.
+    /// Counts one more owner that was paid for a result of a model which somebody checked. Stops: an attacker that gets arbitrary bytes paid
+    /// three times, for a model that nobody can prove, so that honest providers risk all of their collateral on it.
     fn note_paid_owner(&mut self, job: &Job, lease: &Lease) {
         if !job.order.mode.is_checked() {
             return;
@@ -234,11 +235,11 @@ impl Execution {
         self.state.put_model(model);
     }
 
-    /// Learns from an accepted result how fast the GPUs of its machine are: from jobs in which their time is at least
-    /// four times what the offer declares for everything else, which is taken off.
+    /// Learns the speed of a machine's GPUs from an accepted result, of jobs whose GPU time is at least four times the time that
+    /// the offer declares for everything else, which is subtracted.
     ///
-    /// A provider teaches once in an epoch, by a result that somebody checked and terms that stood when the lease was made.
-    /// Stops: orders from oneself by which the honest machines of a GPU model seem too slow for their work, or are paid less.
+    /// One result of a provider counts per epoch, if somebody checked it and the terms are those under which the lease was made.
+    /// Stops: orders from oneself that make the honest machines of a GPU model seem too slow, or have them paid less.
     fn learn_throughput(&mut self, job: &Job, lease: &Lease) -> Done {
         let needs = &job.order.needs;
         let Some(offer) = self.state.offer(&lease.offer) else {
@@ -278,12 +279,12 @@ impl Execution {
         self.update_provider(lease, |provider| provider.next_lesson = epoch + 1)
     }
 
-    /// Pays the members of a gang beside the one that leads it; how much together.
+    /// Pays the members of a gang other than its lead. Returns the sum.
     fn pay_members(&mut self, lead: &Lease, job: &Job) -> Result<Amount, InvariantError> {
         let mut sum = Amount::ZERO;
         for id in lead.members() {
             let member = self.lease(id)?;
-            // One that found something else than every validator.
+            // A member of mode replicate whose result was wrong.
             if member.end().is_some() {
                 continue;
             }
@@ -310,7 +311,7 @@ impl Execution {
         Ok(sum)
     }
 
-    /// Notes an accepted result. Only results that somebody checked count for reputation.
+    /// Records an accepted result. Only results that somebody checked count for reputation.
     fn note_accepted(&mut self, lease: &Lease, job: &Job, earned: Amount) -> Done {
         let epoch = Schedule::epoch(self.height);
         let (class, is_checked) = (job.order.needs.class, job.order.mode.is_checked());
@@ -323,7 +324,7 @@ impl Execution {
         })
     }
 
-    /// Ends a lease without an accepted result; its job waits again or ends. Other members of a gang get their
+    /// Ends a lease without an accepted result. Its job waits again or ends; other members of a gang get their
     /// collateral back.
     pub(super) fn fail(&mut self, job: Job, lease: &Lease, end: &LeaseEnd) -> Done {
         let guilty = [lease.id];
@@ -339,7 +340,7 @@ impl Execution {
         end: &LeaseEnd,
     ) -> Done {
         let mut leases: Vec<Lease> = self.state.gang_of(lead).cloned().collect();
-        // Whoever leads a gang waits for the parts of the others: if there is none, it is not known whether it could have done more.
+        // The lead of a gang waits for the parts of the others: without any part, it is not known whether the lead was late itself.
         let is_nobody = leases.iter().all(|it| it.receipt().is_none());
         let is_shared = is_of_stated_time(&job, end) && is_nobody;
         if is_shared {
@@ -386,9 +387,10 @@ impl Execution {
         self.requeue(job)
     }
 
-    /// Leases ran out of GPU time that the order states, and nobody handed in anything: who states too little and who works too little look the
-    /// same, so both lose the same, at most the price. If only the provider lost, whoever states a second for an hour would burn its collateral for the gas of an
-    /// order; if only the requestor did, or lost more, whoever takes an order and does nothing its escrow.
+    /// The leases of a job ran out of the GPU time that its order states, and nobody submitted anything. An order that states too little and a
+    /// provider that works too little look the same, so both lose the same, at most the price. If only the provider lost, an order that states a
+    /// second for an hour of work would burn its collateral for the gas of an order; if only the requestor lost, or lost more, a provider that
+    /// does nothing would burn the requestor's escrow.
     fn share_stated_time(&mut self, job: &mut Job, guilty: Vec<&mut Lease>) {
         let mut sum = Amount::ZERO;
         for lease in guilty {
@@ -399,7 +401,7 @@ impl Execution {
         self.burn_escrow(job, amount, BurnedBecause::StatedTime);
     }
 
-    /// Burns a part of a job's escrow; whether there was any. The job is not stored.
+    /// Burns a part of a job's escrow. Returns whether there was any. The job is not stored.
     pub(super) fn burn_escrow(
         &mut self,
         job: &mut Job,
@@ -425,8 +427,8 @@ impl Execution {
         true
     }
 
-    /// Pays members of a gang for their work out of what the guilty ones forfeited; in equal parts of what each is due
-    /// if it does not suffice; how much together. Of what is burned for a lie nobody gets anything.
+    /// Pays members of a gang for their work out of what the guilty ones forfeited, in proportion if that does not suffice.
+    /// Returns the sum. Nobody gets anything of what is burned for a wrong result.
     fn compensate_released(
         &mut self,
         job: &Job,
@@ -454,7 +456,7 @@ impl Execution {
         Ok(paid)
     }
 
-    /// Ends the leases of a job to make room for another one, which owes them what their work was worth.
+    /// Preempts the leases of a job for another job, which owes them what their work was worth.
     pub(super) fn preempt(&mut self, mut job: Job, lead: &Lease) -> Done {
         let leases: Vec<Lease> = self.state.gang_of(lead).cloned().collect();
         for lease in leases {
@@ -471,7 +473,7 @@ impl Execution {
         self.requeue(job)
     }
 
-    /// Notes on the job that pushed a lease out what it owes; a job that moved owes nothing to itself.
+    /// Records on the preempting job what it owes to a lease; a job that moved owes nothing to itself.
     fn owe(&mut self, from: JobId, by: Option<JobId>, owed: Owed) {
         let newcomer = by.filter(|by| *by != from);
         let newcomer = newcomer.and_then(|by| self.state.job(&by)).cloned();
@@ -487,8 +489,8 @@ impl Execution {
         }
     }
 
-    /// Ends a lease whose provider failed. What it loses for a lie is burned here; what it loses otherwise is returned,
-    /// to be burned after the members of its gang were paid out of it.
+    /// Ends a lease whose provider failed. What it loses for a wrong result is burned here. Any other loss is returned to the
+    /// caller, which burns what is left after the members of its gang were paid out of it.
     pub(super) fn punish(
         &mut self,
         job: &mut Job,
@@ -500,10 +502,10 @@ impl Execution {
             return self.punish_unstarted(job, lease, end);
         }
         let is_lie = matches!(end, LeaseEnd::Rejected { .. });
-        // Whoever committed to a result that is sampled had its trace, and whoever sealed one knows it. If less were at risk, a
-        // liar would show nothing whenever the seed draws what is wrong, or the other members found something else.
+        // A provider that committed to a sampled result had its trace, and one that sealed a result knows it. If less were at risk, a
+        // lying provider would show nothing whenever the seed draws a wrong part, or the other members found another result.
         let has_sealed = job.order.mode == VerificationMode::Replicate && lease.has_result();
-        // A result that a committee found right hides nothing, and waits for validators to have it.
+        // A result that a committee accepted hides nothing, and only waits for validators to hold it.
         let check = lease.check.as_ref().filter(|_| lease.delivery().is_none());
         let lost = match is_lie || check.is_some() || has_sealed {
             true => lease.locked(),
@@ -526,7 +528,7 @@ impl Execution {
                 amount: lost,
             });
         }
-        // Stops: a liar that shows nothing once it sees what is drawn, since that is forgotten in seconds.
+        // Stops: a lying provider that shows nothing once it sees the draw, if a failure were forgotten within seconds.
         let is_seen = |check: &SyncCheck| check.stage.seed().is_some();
         let hides = job.order.mode == VerificationMode::Sync && check.is_some_and(is_seen);
         let parameters = self.state.parameters;
@@ -563,13 +565,13 @@ impl Execution {
         })
     }
 
-    /// Ends a lease whose provider did nothing wrong: the collateral goes back.
+    /// Ends a lease whose provider did nothing wrong: its collateral is returned.
     pub(super) fn let_go(&mut self, lease: Lease, end: LeaseEnd) -> Done {
         self.credit(lease.provider, lease.locked())?;
         self.close_lease(lease, end)
     }
 
-    /// A job whose lease ended waits again, or ends.
+    /// Puts a job whose lease ended back into the queue, or ends it.
     pub(super) fn requeue(&mut self, mut job: Job) -> Done {
         let free = usize::from(job.preemptions) + usize::from(job.declined).min(DECLINES_MAX);
         let counted = job.leases().len().saturating_sub(free);
@@ -587,18 +589,18 @@ impl Execution {
         Ok(())
     }
 
-    /// Ends a job that nobody is paid for: the escrow goes back.
+    /// Ends a job for which nobody is paid: its escrow is returned.
     pub(super) fn end_unpaid(&mut self, job: Job, because: Unpaid) -> Done {
         self.end_with(job, because, Amount::ZERO)
     }
 
-    /// Takes a job back. Whoever holds it is paid for that: gas before it started, its time after. So are those who made
-    /// room for it: what they lost was for nothing.
+    /// Cancels a job. The holder of its lease is paid for that: gas before the start, its time after it. So are the providers
+    /// whose leases made room for it.
     pub(crate) fn cancel(&mut self, job: Job) -> Done {
         self.cancel_as(job, &LeaseEnd::Cancelled, Unpaid::TakenBack)
     }
 
-    /// Ends a job by its requestor's doing, and its leases as `end` says.
+    /// Ends a job because of its requestor, and its leases with `end`.
     pub(super) fn cancel_as(&mut self, mut job: Job, end: &LeaseEnd, because: Unpaid) -> Done {
         let mut left = job.escrow();
         if let Some(lead) = job.live_lease() {
@@ -626,7 +628,8 @@ impl Execution {
         self.take_back(job, left, because)
     }
 
-    /// Ends a job that was taken back, or whose requestor did not do its part, of whose escrow so much is left. Those who made room for it are paid.
+    /// Ends a job that was cancelled, or whose requestor did not do its part, with what is left of its escrow. Providers whose leases made room for
+    /// it are paid.
     fn take_back(&mut self, job: Job, mut left: Amount, because: Unpaid) -> Done {
         for owed in &job.owed {
             let amount = owed.amount.min(left);
@@ -639,9 +642,9 @@ impl Execution {
         self.end_with(job, because, paid)
     }
 
-    /// What a requestor owes to the holder of a lease that it ends: the gas of the lease, and from its start on the part
-    /// of the price that its time so far is of the declared time, at most the price. Of a lease that was to begin later the part
-    /// that its wait so far is of the whole wait, or of the declared time if that is longer.
+    /// What a requestor owes to the holder of a lease that it ends: before the start the gas of the lease; after it the price times
+    /// the time so far over the declared time, at most the price. For a lease that was to begin later: the price times the wait so
+    /// far over the whole wait, or over the declared time if that is longer.
     fn due_for_holding(&self, lease: &Lease) -> Amount {
         let gas = lease.gas_locked();
         if lease.sealing.is_some() && lease.started_at().is_none() {
@@ -652,12 +655,12 @@ impl Execution {
             let worth = lease.price.checked_mul_div_ceil(time.min(whole), whole);
             worth.unwrap_or(lease.price)
         };
-        // Stops: machines of others kept free for what is taken back before it begins.
+        // Stops: machines of others that are reserved by jobs which are cancelled before they begin.
         let wait = lease.grant.from.saturating_since(lease.matched_at).get();
         let waited = self.now.saturating_since(lease.matched_at).get().min(wait);
         let due = part_of_price(waited, wait.max(declared));
         let Some(started) = lease.started_at() else {
-            // Who does not begin what was reserved has nothing for the wait.
+            // A provider that does not begin a reserved job gets nothing for the wait.
             let least = self
                 .state
                 .parameters
@@ -670,12 +673,12 @@ impl Execution {
         due.max(gas.min(lease.price))
     }
 
-    /// The time that the offer of a lease declared, in milliseconds, as far as its deadline tells; at least one.
+    /// As [`State::declared_time`](crate::state::State::declared_time).
     pub(super) fn declared_time(&self, lease: &Lease) -> u64 {
         self.state.declared_time(lease)
     }
 
-    /// Ends a job of whose escrow `paid` went to those who held it; the rest goes back.
+    /// Ends a job of whose escrow `paid` went to the holders of its leases; the rest is returned.
     fn end_with(&mut self, mut job: Job, because: Unpaid, paid: Amount) -> Done {
         let settlement = Settlement {
             price: job.served,
@@ -717,12 +720,13 @@ impl Execution {
         Ok(())
     }
 
-    /// Ends a lease whose money is settled but for its gas, and frees its slot if it has one and the offer still stands. Its collateral came back.
+    /// Ends a lease whose money is settled except for its gas, and frees its slot if it has one and the offer still exists. Its collateral was
+    /// returned.
     pub(super) fn close_lease(&mut self, lease: Lease, end: LeaseEnd) -> Done {
         self.close_lease_but(lease, end, CollateralLost::Nothing)
     }
 
-    /// As [`Self::close_lease`], of a lease of whose collateral something is lost, or stays locked.
+    /// As [`Self::close_lease`], for a lease that loses collateral, or whose collateral stays locked.
     pub(super) fn close_lease_but(
         &mut self,
         mut lease: Lease,
@@ -747,7 +751,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Frees a slot of an offer, if it still stands.
+    /// Frees a slot of an offer, if it still exists.
     pub(super) fn free_slot(&mut self, offer: &OfferId) {
         if let Some(offer) = self.state.offer(offer) {
             let mut offer = offer.clone();
@@ -772,7 +776,7 @@ impl Execution {
 }
 
 impl crate::state::State {
-    /// The time that the offer of a lease declared, in milliseconds, as far as its deadline tells; at least one.
+    /// The time that the offer of a lease declared, derived from the lease's deadline: milliseconds, at least one.
     pub(crate) fn declared_time(&self, lease: &Lease) -> u64 {
         let longest = lease.deadline.saturating_since(lease.grant.from).get();
         let parameters = &self.parameters;
@@ -791,21 +795,21 @@ impl crate::state::State {
     }
 }
 
-/// Whether a lease that ended so may have had too little time because its order states too little.
+/// Whether a lease that ended with `end` may have had too little time because its order states too little.
 fn is_of_stated_time(job: &Job, end: &LeaseEnd) -> bool {
     let states_time = job.order.needs.reference != DurationMs::ZERO;
     states_time && *end == LeaseEnd::Late(LatePhase::Running)
 }
 
-/// `part` of `whole` of `sum`, rounded down so that all parts together are at most `sum`, which is at most `whole`.
+/// `sum * part / whole`, rounded down so that all parts together are at most `sum`, which is at most `whole`.
 const fn share_of(part: Amount, whole: Amount, sum: Amount) -> Amount {
     const STEPS: u128 = 1_000_000;
     let steps = sum.get() / (whole.get() / STEPS + 1);
     Amount::new(part.get() / STEPS * steps)
 }
 
-/// Whether a result was disputed and went back to its vote twice, and does so again: of disputes about one result the first is kept, and what
-/// came of the last, so that no number of them makes a job longer.
+/// Whether a result was disputed and went back to its vote twice, and does so again. The history keeps the first dispute about a result and
+/// the latest, so that its length is bounded.
 fn repeats_dispute(history: &[Step], to: JobState) -> bool {
     let [.., a, b, c, d] = history else {
         return false;
@@ -815,7 +819,7 @@ fn repeats_dispute(history: &[Step], to: JobState) -> bool {
         && [[a, b], [c, d]].map(|it| it.map(|step| step.state)) == [disputed; 2]
 }
 
-/// Keeps a job from going to the provider of a lease again.
+/// Excludes the provider of a lease from a job.
 pub(super) fn exclude(job: &mut Job, lease: &Lease) {
     if !job.excluded.contains(&lease.provider) {
         job.excluded.push(lease.provider);

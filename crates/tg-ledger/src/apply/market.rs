@@ -1,4 +1,4 @@
-//! What the market's own transactions do: offers that change, sealed bids, ratings, reports of liveness.
+//! Execution of the market's own transactions: updates of offers, sealed bids, ratings, liveness reports.
 
 use tg_types::{
     Address, Amount, BidId, Digest, JobId, LeaseId, OfferId, OfferTerms, VerifiedTransaction,

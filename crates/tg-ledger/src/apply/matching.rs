@@ -1,13 +1,13 @@
-//! Matching: waiting jobs, in the order of their turns, each in its lane.
+//! Matching: waiting jobs are offered machines in the order of their turns, each in its lane.
 //!
-//! A block looks at a bounded number of offers. Each lane has its own [`Share`] of them, and another one for the jobs
-//! that began to wait in this block. If a share is used up, the next block goes on in that lane where this one stopped, and
-//! whoever comes meanwhile is behind the round that goes on. Jobs that began to wait in this block divide their share: each
-//! may look at an equal part of what is left, and what it does not need is for those behind it. A search that is cut off
-//! decides nothing: the job waits, and is looked at in the rounds. One search in a block may go on to its end beyond its
-//! share. So a crowd of jobs that fit nowhere starves neither the ones behind it, nor another lane, nor an order that comes
-//! in this block. Turns are those of [`tg_market::lane::queue`]: paid priority, growing with the wait, over the GPU time that
-//! an order states; whoever waited long enough goes by age alone.
+//! A block looks at a bounded number of offers. Each lane has its own [`Share`] of them, and a second one for jobs that began
+//! to wait in this block. When a share is used up, the next block continues in that lane where this one stopped; jobs that
+//! arrive meanwhile come after the current round. Jobs that began to wait in this block divide their share: each may look at
+//! an equal part of what is left, and leaves what it does not need to those behind it. A search that is cut off decides
+//! nothing: the job waits and is considered in the rounds. One search per block may run to its end beyond its share. So many
+//! jobs that fit nowhere starve neither the jobs behind them, nor another lane, nor new orders. Turns are those of
+//! [`tg_market::lane::queue`]: paid priority, growing with the wait, over the GPU time that an order states; jobs that waited
+//! long enough go by age alone.
 
 use tg_market::book::Looks;
 use tg_market::lane::queue::{Turn, Waiting};

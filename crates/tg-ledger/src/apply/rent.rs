@@ -1,4 +1,4 @@
-//! Rent of what stays in the state: deposits, room for newcomers, and who leaves.
+//! Rent of records: deposits, room for new records, and eviction.
 
 use tg_types::{
     Address, Amount, Digest, DurationMs, JobId, JobOrder, ModelId, OfferId, TimestampMs,

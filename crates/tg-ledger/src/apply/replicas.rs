@@ -1,4 +1,4 @@
-//! Jobs of mode `replicate`: several providers run the same program, and what they found is compared.
+//! Jobs of mode `replicate`: several providers run the same program, and their results are compared.
 //!
 //! ```text
 //!  ordered ──► drawn ──────────► sealed ─────────► opened ──► equal ──► delivered ──► paid
@@ -7,21 +7,20 @@
 //!               block)             it found)         seal)                         who is right is paid
 //! ```
 //!
-//! The members are drawn by the seed of a block at whose end the order waited, among the offers that stood then
-//! ([`tg_market::book::draw`]). They seal their receipts; once all have, they open them. If all are equal the member that
-//! leads names the answer, and once n - f validators hold it all are paid. If they differ every validator runs the program,
-//! which gives them the answer too: whoever found it is paid, and the collateral of the others is burned, but for what the
-//! run costs, which the validators have. Nobody is slashed by a count of members.
+//! The members are drawn by the seed of a block at whose end the order waited, among the offers of that moment
+//! ([`tg_market::book::draw`]). They seal their receipts, and open them once all are sealed. If all are equal, the lead
+//! submits the answer, and once n - f validators hold it all members are paid. If they differ every validator runs the
+//! program, which gives them the answer too: members that found it are paid. The collateral of the others is burned, except
+//! for the cost of that run, which the validators get. Nobody is slashed by a majority of members.
 //!
-//! *Who gains if it fails on purpose.* A member alone that lies, or that opens another's answer, is found: the seals bind
-//! before any answer is seen. A member that seals and then opens nothing loses all of its collateral, as one that lied: else
-//! it would open only what turns out to be the others' answer. A member that never seals loses what any late provider
-//! loses, out of which the others are paid for their work. Members of one hand that are all members of a job can lie at no
-//! risk; how often they are is their share of the collateral to the power of the number of members, whatever names they
-//! use and whatever they know: nobody knows the seed before the order and the offers are final. Nor do they draw anew by
-//! letting members fall: the seed stays, so that who failed is replaced by the next in the order and the others are drawn
-//! again. Whoever orders can ask its
-//! own providers for nothing: it pays them what it pays itself.
+//! *Who gains by failing on purpose.* A single member that lies, or opens another's answer, is found, because the seals bind
+//! before any answer is seen. A member that seals and opens nothing loses all of its collateral, like one that lied: otherwise
+//! it would open only what agrees with the others. A member that never seals loses what any late provider loses, out of which
+//! the others are paid for their work. One party that controls all members of a job can lie without risk. The chance of that
+//! is its share of the collateral to the power of the number of members, under whatever names and with whatever knowledge:
+//! nobody knows the seed before the order and the offers are final. Nor does it get a new draw by letting members fail: the
+//! seed stays, a failed member is replaced by the next in the order, and the others are drawn again. A requestor can order
+//! from its own providers without gain: it pays them what it pays itself.
 
 use tg_market::Quote;
 use tg_market::book::Looks;

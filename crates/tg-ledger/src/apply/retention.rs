@@ -1,14 +1,15 @@
-//! Answers that are kept after they were paid: what that costs, who stated it, and what is asked of those who did.
+//! Answers that validators keep after they were paid: the price, the statements of who holds them, and questions to these.
 //!
-//! What an order pays for it is locked with the order and burned when the job is paid, but for what room costs until then: paid to those who keep it, it would be a discount for validators that
-//! order from themselves and fill the disks of others. From then on a [`RetainedFile`] stands in the state until its time is over, about which validators
-//! state that they hold it. Anybody may ask one of them for it ([`StoredQuestion`]): the others fetch the file from that one alone, and state whether
-//! they got it.
+//! The price is locked with the order and burned when the job is paid; if the job is not paid it is returned, except for the
+//! price of the time during which room was kept. Paid to the validators, it would be a discount for those that order from
+//! themselves to fill the disks of others. From the payment on a [`RetainedFile`] is in the state until its time is over, with
+//! the validators that state that they hold it. Anybody may ask one of them for the file ([`StoredQuestion`]): all other
+//! validators fetch it from that one alone, and state whether they got it.
 //!
-//! - *Whoever serves it loses nothing*: more than f who got it end the question, and n - f who did not are n - 2 f honest ones at least, each of
-//!   which tried for as long as the window is.
-//! - *Whoever does not have it loses the bond*: all honest others find that, and they are n - f.
-//! - *Nobody gains by asking*: the fee is burned, and comes back at most.
+//! - *A validator that serves the file loses nothing*: more than f validators that got it end the question, and among n - f
+//!   that did not are at least n - 2 f honest ones, each of which tried during the whole window.
+//! - *A validator that does not have it loses its bond*: all honest others notice, and they are n - f.
+//! - *Nobody gains by asking*: the fee is burned, and at most returned.
 
 use std::sync::Arc;
 

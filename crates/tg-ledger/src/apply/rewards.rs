@@ -1,4 +1,4 @@
-//! The end of a block: fees go to the validators, tips to the proposer, and old jobs leave the state.
+//! The end of a block: fees go to the validators, tips to the proposer, and old jobs are removed from the state.
 
 use std::sync::Arc;
 

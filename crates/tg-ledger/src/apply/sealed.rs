@@ -1,15 +1,17 @@
 //! Sealed jobs: the key, from its grant to the end of the lease ([ADR 43]).
 //!
-//! The requestor grants the key of its job to the provider of the lease; the provider opens the input with it before it starts. What is
-//! handed in is sealed too. So nobody else can look at anything, unless the requestor shows the key, which it alone decides:
-//! - if the provider says that the key does not open the input, for nothing: validators make the grant again, bit by bit, and open the input;
-//! - if the requestor says that the answer is wrong, for the fee of a challenge: validators run the model and seal what it gives.
+//! The requestor grants the key of its job to the provider of the lease, which opens the input with it before it starts. The
+//! answer is sealed too. So nobody else can check anything unless the requestor reveals the key, which it alone decides:
+//! - if the provider says that the key does not open the input, it costs nothing: validators repeat the grant bit by bit and
+//!   open the input;
+//! - if the requestor says that the answer is wrong, it costs the fee of a challenge: validators run the model and seal the
+//!   result.
 //!
-//! *Who gains if it fails on purpose.* A requestor that grants nothing burns the price of the time that it held the provider; one that grants what
-//! opens nothing the penalty of a declined lease; nobody gets either. A provider that says so of a right key has its own
-//! penalty burned, if the requestor shows the key, and could have shown the input itself. A provider whose answer is wrong or opens to
-//! nothing loses its collateral as soon as its requestor doubts it. A requestor that shows a key that does not open its own input has
-//! a right result accepted, whatever it is.
+//! *Who gains by failing on purpose.* A requestor that grants no key burns the price of the time for which it held the
+//! provider; one that grants a key that opens nothing burns the penalty of a declined lease. Nobody gets either. A provider
+//! that wrongly denies a key has its own penalty burned if the requestor reveals the key; it could have published the input
+//! itself. A provider whose answer is wrong, or opens to nothing, loses its collateral as soon as its requestor doubts it. If
+//! a requestor reveals a key that does not open its own input, the result is accepted, whatever it is.
 //!
 //! [ADR 43]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0043-sealed-jobs.md
 

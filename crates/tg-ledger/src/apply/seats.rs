@@ -1,12 +1,13 @@
-//! Seats of validators: bonded for, given at the end of an epoch, given back, lost by silence.
+//! Seats of validators: bonded for, assigned at the end of an epoch, given up, lost by silence.
 //!
-//! At a height that is a multiple of [`EPOCH_BLOCKS`] the set may change; the block of that height is the last one that the old
-//! set votes on. Three things bound what a change can do (`docs/adr/0020-seats.md`):
+//! The set may change at a height that is a multiple of [`EPOCH_BLOCKS`]; the block of that height is the last one on which
+//! the old set votes. Three rules limit what a change can do (`docs/adr/0020-seats.md`):
 //!
-//! - *Newcomers count as faulty until they were seen.* So many get a seat that they, with the seats that are quiet, are no more than the
-//!   new set bears. Stops: a few bonds, and nobody behind them, that end all finality.
-//! - *Nobody pushes a set below four*, the least that bears a fault: seats are given back, and taken for silence, only above it.
-//! - *A bond answers for old votes* for the time of unbonding, in ledger time, which never runs faster than the wall clock.
+//! - *Newcomers count as faulty until they were seen.* Only so many get a seat that they, with the seats that are silent, are
+//!   no more than the faults that the new set tolerates. Stops: a few bonds without validators behind them that end all
+//!   finality.
+//! - *No set shrinks below four*, the smallest that tolerates a fault: seats are given up, and taken for silence, only above it.
+//! - *A bond answers for old votes* during the time of unbonding, in ledger time, which never runs faster than the wall clock.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,15 +1,15 @@
-//! The key that seeds are signed with, and what a seed does.
+//! The key that signs seeds: its generation, and what a seed does.
 //!
-//! Validators deal a key among themselves: each posts its signed log ([`tg_types::DealingLog`]), and the ledger keeps the logs in
-//! the order of coming. The list is closed once all have dealt, or n - f have and the window is over. What the logs give is a pure
-//! function of them, which every validator computes; the block that names the key is voted for by those who found the same.
-//! Whoever joins or leaves ends the round: the new set deals anew, and results wait for a seed of its key. So does a round that
-//! gives no key, in which fewer than n - f have dealt after [`ROUND_PATIENCE`], or whose key signs nothing for [`SEED_PATIENCE`].
+//! Validators generate the key together: each posts its signed log ([`tg_types::DealingLog`]), and the ledger keeps the logs
+//! in the order in which they come. The list is closed once all have dealt, or n - f have and the window is over. The key is a
+//! pure function of the logs, which every validator computes; those that found the same key vote for the block that names it.
+//! A change of the set ends the round: the new set deals again, and results wait for a seed of its key. A round also ends if
+//! it gives no key, if fewer than n - f have dealt after [`ROUND_PATIENCE`], or if its key signs nothing for [`SEED_PATIENCE`].
 //!
-//! *Who gains if it fails on purpose.* The key is known to nobody as long as fewer than n - f join their shares, so no seed is
-//! known before n - f validators, of which n - 2f are honest, have released theirs for a final block. Whoever deals nonsense, or
-//! nothing, is left out; whoever withholds its shares delays nothing while n - f do not. Which logs come in time a proposer may
-//! choose: it chooses among keys that it does not know.
+//! *Who gains by failing on purpose.* Nobody knows the key as long as fewer than n - f validators combine their shares, so no
+//! seed is known before n - f validators, of which n - 2f are honest, have released theirs for a final block. A validator that
+//! deals nonsense, or nothing, is left out; withheld shares delay nothing while n - f are released. A proposer can choose
+//! which logs come in time, but it chooses among keys that it does not know.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! What becomes of session keys: they come, count what they cost, and go.
+//! Session keys: their registration, what they have cost, and their revocation.
 //!
-//! A key is taken back where its transaction stands in a block: what it signed and stands after that does not hold. Leases that it serves go on, by the
-//! account's own key or another one.
+//! A key is revoked at the place of the revocation in its block: transactions that it signed and that come later are
+//! invalid. Leases that it serves continue, signed by the account's own key or another session key.
 
 use tg_types::{
     Address, Amount, NonceLane, SessionScope, TimestampMs, Transaction, VerifiedTransaction,

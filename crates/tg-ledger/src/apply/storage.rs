@@ -1,5 +1,5 @@
-//! What statements about storage do: a job waits for a provider once enough validators hold what it needs, and an answer that nobody
-//! checks, or that few have found, is paid once enough of them hold it.
+//! Effects of statements about storage. A job waits for a provider once enough validators hold what it needs; an answer that
+//! nobody checks, or that only few validators have, is paid once enough of them hold it.
 
 use tg_types::{Address, StorageSubject};
 

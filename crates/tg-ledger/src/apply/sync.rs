@@ -1,30 +1,32 @@
-//! The votes of a committee on the result of a lease of mode `sync`, and of a watcher on one of mode `optimistic`.
+//! The votes of a committee on a result of mode `sync`, and of a watcher on one of mode `optimistic`.
 //!
-//! A committee is drawn by the seed among the validators. Its members compute the drawn tiles again and *seal* what they found;
-//! once all have, or more than two thirds and some time has passed, they *open* it. More than two thirds for *right* with one checksum
-//! of what they computed, and no accusation: the result is accepted, and they share the fee. Too few: other members are drawn, and
-//! from the third time on all validators are asked.
+//! A committee is drawn by the seed among the validators. Its members compute the drawn tiles again and *seal* their votes;
+//! once all have, or more than two thirds and some time has passed, they *open* them. If more than two thirds vote *right*,
+//! with one checksum of what they computed, and nobody accuses, the result is accepted and they share the fee. If too few do,
+//! other members are drawn, and from the third time on all validators are asked.
 //!
-//! An *accusation* names what is wrong, and every validator looks at that; the block that decides it is voted for by those who
-//! found the same. If it is so the provider loses its collateral, all of it burned; if not, whoever accused loses
-//! [`State::accusation_bond`] of its stake, burned, and the vote goes on without it. Where it is so, whoever had found the result right
-//! loses as much: it did not look, or lied. So nobody is slashed by a count of votes, nor for a vote that nobody looked at. Who has less than
-//! that left of its stake cannot accuse.
+//! An *accusation* names what is wrong, and every validator checks that; those that found the same vote for the block that
+//! decides it. If the accusation holds, the provider loses all of its collateral, burned, and each member that voted right
+//! loses [`State::accusation_bond`] of its stake: it did not check, or lied. If it does not hold, the accuser loses that bond
+//! and the vote continues without it. So nobody is slashed by a majority of votes, nor for a vote that nobody checked. A
+//! member with less stake than the bond cannot accuse.
 //!
-//! Who was asked and gave nothing that counts *missed* a vote: after some in a row it has no share of fees, after many no seat.
+//! A member that was asked and gave no vote that counts *missed* it: after some in a row it has no share of fees, after many
+//! it loses its seat.
 //!
-//! *Who gains if it fails on purpose.* Members that are silent delay a result by the windows of two committees and lose their share;
-//! from then on the n - f honest ones are enough. Members that accept what is wrong are caught by one honest member that opens its
-//! vote: an accusation needs no majority. A member that accuses a right result burns more than the look costs everybody. Copying a
-//! vote is impossible before all are sealed; one that votes *right* without computing has no checksum, and no share (`docs/adr/0024-votes-show-work.md`).
+//! *Who gains by failing on purpose.* Silent members delay a result by the windows of two committees and lose their share;
+//! from then on the n - f honest ones are enough. Members that accept a wrong result are caught by one honest member that
+//! opens its vote: an accusation needs no majority. A member that accuses a right result burns more than the check costs all
+//! validators. Copying a vote is impossible before all are sealed; a member that votes *right* without computing has no
+//! checksum, and no share (`docs/adr/0024-votes-show-work.md`).
 //!
-//! In mode `optimistic` the committee is one *watcher*, which runs the whole program again; its vote for right opens what the provider
-//! committed to instead of a trace. Then anybody may *challenge* the result for some time, for what a run of all validators costs. An
-//! accusation of the watcher and a challenge are both decided by a run of all: if it gives something else the provider loses its
-//! collateral, out of which the challenger has its fee back; if it gives the same the result is accepted at once, as nothing of it is
-//! left to check. The validators have the fee either way. A run that is too much for all is disputed tile by tile (`dispute`). A liar that shares a watcher's key still faces whoever ordered, who can run
+//! In mode `optimistic` the committee is one *watcher*, which runs the whole program again; its vote for right opens what the
+//! provider committed to in place of a trace. Then anybody may *challenge* the result for some time, for the price of a run
+//! by all validators. Such a run decides an accusation of the watcher as well as a challenge. If it gives another result the
+//! provider loses its collateral, out of which the challenger gets its fee back; if it gives the same, the result is accepted
+//! at once, since nothing is left to check. The validators get the fee either way. A run that is too large for that is
+//! disputed tile by tile (`dispute`). A provider that shares the key of its watcher still faces the requestor, which can run
 //! the program again too (`docs/adr/0027-optimistic.md`).
-//!
 
 use std::sync::Arc;
 

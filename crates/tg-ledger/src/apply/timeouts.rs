@@ -1,6 +1,6 @@
-//! What the passing of ledger time does. A time limit holds to its last millisecond, and for the whole block in which
-//! it ends: transactions of a block come before its timeouts. After an outage no window ends for some blocks and some
-//! time, so that nobody pays for a pause of the validators.
+//! Timeouts. A time limit includes its last millisecond and the whole block in which it ends, since the transactions of a
+//! block are executed before its timeouts. After an outage no window ends for some blocks and some time, so that nobody pays
+//! for a pause of the validators.
 
 use tg_types::{JobId, LeaseId, TimestampMs, VerificationMode};
 

@@ -1,13 +1,13 @@
-//! The version of the protocol that blocks have, and how it changes while a network runs.
+//! The protocol version of blocks, and how it changes while a network runs.
 //!
-//! A validator whose program executes the next version says so once. When an epoch ends and more than two thirds of the seats are
-//! ready, the next version begins with the first block after the epoch that follows: so it is known for [`EPOCH_BLOCKS`] blocks
-//! before it acts, in which the others can be brought up to date. If then, after seats changed, fewer are ready than it takes,
-//! it is put off. Seats count and not stakes, as in all votes.
+//! A validator whose program can execute the next version says so once. When an epoch ends and more than two thirds of the
+//! seats are ready, the next version begins with the first block after the epoch that follows. So the change is known for
+//! [`EPOCH_BLOCKS`] blocks before it takes effect, in which the others can be upgraded. If at that time too few are ready,
+//! because seats changed, it is put off. Seats count and not stakes, as in all votes.
 //!
-//! What this bounds: up to f faulty validators may say that they are ready and not be. Then n - 2f honest ones at least execute the
-//! version, and the rest, who stop with a reason, go on as soon as they are brought up to date: blocks may pause, and never
-//! follow two versions, as no quorum votes on a block of a version that it does not execute.
+//! Up to f faulty validators may say that they are ready without being so. Then at least n - 2f honest ones execute the
+//! version, and the others, which stop with a reason, continue as soon as they are upgraded. Blocks may pause, but never
+//! fork into two versions, because no quorum votes on a block of a version that it does not execute.
 
 use std::sync::Arc;
 

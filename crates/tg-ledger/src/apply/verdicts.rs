@@ -1,4 +1,4 @@
-//! What a verdict does: it decides about a model or settles a lease.
+//! Effects of verdicts: a verdict decides about a model or settles a lease.
 
 use tg_types::limits::{EVIDENCE_BYTES_MAX, INPUT_BYTES_MAX};
 use tg_types::{Amount, Digest, Height, Label, LeaseId, ModelId, Tier, VerificationMode, Vote};

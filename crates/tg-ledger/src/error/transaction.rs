@@ -1,4 +1,4 @@
-//! Why a transaction is refused.
+//! The reasons for which a transaction is refused.
 
 use tg_types::chain::EquivocationError;
 use tg_types::limits::{RETENTION_MAX, RETENTION_MIN};
@@ -17,18 +17,16 @@ pub enum NeedsProblem {
     #[error("more than 8 GPUs of one machine")]
     Gpus,
     /// No share, a fraction of several GPUs, or a share without a GPU.
-    #[error("the share of a GPU does not go with the number of GPUs")]
+    #[error("the share of a GPU does not fit the number of GPUs")]
     Share,
     /// Nothing would do.
-    #[error("no region or no GPU model would do")]
+    #[error("no region or no GPU model is allowed")]
     Nothing,
     /// Too many members, or none.
     #[error("a gang has 1 to 32 members")]
     Gang,
     /// One result has nothing to be compared with.
-    #[error(
-        "mode replicate needs a gang of 2 to 32 members, and the others of their results are compared"
-    )]
+    #[error("mode replicate needs a gang of 2 to 32 members, whose results are compared")]
     Replicas,
     /// Out of range.
     #[error("priority is 1 to 8")]
@@ -41,7 +39,7 @@ pub enum NeedsProblem {
     Sealed,
     /// Tier, guarantee and preemption contradict each other.
     #[error(
-        "spot jobs and only they may be pushed out; guaranteed jobs and only they are of tier reserved"
+        "a job may be preempted if and only if it is of tier spot, and has a guaranteed deadline if and only if it is of tier reserved"
     )]
     Tier,
     /// The auction trades GPU time for money and nothing else.
@@ -83,10 +81,10 @@ pub enum EndpointProblem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum VoucherProblem {
     /// It is of another lease.
-    #[error("it is of another one")]
+    #[error("it is for another lease")]
     Lease,
     /// As late a one was claimed.
-    #[error("as late a one was claimed")]
+    #[error("one as late as this was claimed already")]
     Old,
     /// The requestor did not sign it.
     #[error("the requestor did not sign it")]
@@ -119,7 +117,9 @@ pub enum TransactionError {
     #[error("the ledger has {limit} accounts and takes no more")]
     TooManyAccounts { limit: usize },
     /// A new account would begin with too little.
-    #[error("{to} has no account yet, and {got} TGRID are fewer than the {floor} that open one")]
+    #[error(
+        "{to} has no account yet, and {got} TGRID are less than the {floor} TGRID that open one"
+    )]
     TooLittleForNewAccount {
         to: Address,
         got: Amount,
@@ -131,7 +131,7 @@ pub enum TransactionError {
     )]
     FeeTooLow { max_fee: Amount, base_fee: Amount },
     /// A transaction may wait for those before it only if its sender has an account.
-    #[error("{sender} has no account, so nothing of it may wait")]
+    #[error("{sender} has no account, so its transactions cannot wait")]
     NoAccount { sender: Address },
     /// The model is registered.
     #[error("model {model} is already registered")]
@@ -200,7 +200,7 @@ pub enum TransactionError {
     NotRequestor { job: JobId, requestor: Address },
     /// A job that has a result, or has ended, cannot be taken back.
     #[error(
-        "job {job} is {state}; it can be taken back only until its provider commits to a result"
+        "job {job} is {state}; it can be cancelled only until its provider commits to a result"
     )]
     JobNotCancellable { job: JobId, state: JobState },
     /// The job ended.
@@ -299,7 +299,7 @@ pub enum TransactionError {
     #[error("the offer's machine is not possible: {problem}")]
     MachineInvalid { problem: MachineProblem },
     /// Nothing changes.
-    #[error("the terms of offer {offer} are these already")]
+    #[error("offer {offer} has these terms already")]
     OfferUnchanged { offer: OfferId },
     /// The terms changed a moment ago.
     #[error("the terms of offer {offer} may change again at {earliest} ms")]
@@ -340,7 +340,7 @@ pub enum TransactionError {
     #[error("lease {lease} begins at {from} ms")]
     LeaseNotBegun { lease: LeaseId, from: TimestampMs },
     /// Another lease leads the gang.
-    #[error("lease {lease} follows {lead}, which hands in the result")]
+    #[error("lease {lease} does not lead its gang: {lead} submits the result")]
     NotGangLead { lease: LeaseId, lead: LeaseId },
     /// The sender is no validator.
     #[error("{sender} is no validator")]
@@ -385,7 +385,7 @@ pub enum TransactionError {
     #[error("{record} is no offer, model, job or provider that pays rent")]
     NoTenant { record: Digest },
     /// Rent of nothing.
-    #[error("a payment of rent is more than zero")]
+    #[error("a payment of rent must be more than zero")]
     NoRent,
     /// The key is no validator's.
     #[error("{} is no key of a validator", Digest::new(*key))]
@@ -416,7 +416,7 @@ pub enum TransactionError {
     #[error("the key {} did not sign that it belongs to the sender in this network", Digest::new(*key))]
     NoPossession { key: [u8; 32] },
     /// The seat is given back already.
-    #[error("{account} gave its seat back before; it goes at the end of an epoch in which it may")]
+    #[error("{account} gave its seat up before; it ends with an epoch in which a seat may end")]
     LeavesAlready { account: Address },
     /// A validator is ready for another version of the protocol than the next one.
     #[error(
@@ -433,7 +433,7 @@ pub enum TransactionError {
     #[error("lease {lease} serves no endpoint")]
     NoEndpoint { lease: LeaseId },
     /// The voucher does not count.
-    #[error("the voucher is none for lease {lease}: {problem}")]
+    #[error("the voucher does not count for lease {lease}: {problem}")]
     BadVoucher {
         lease: LeaseId,
         problem: VoucherProblem,
@@ -442,7 +442,7 @@ pub enum TransactionError {
     #[error("lease {lease} serves an endpoint, which is paid by vouchers and has no receipt")]
     EndpointHasNoReceipt { lease: LeaseId },
     /// It was taken back before.
-    #[error("endpoint {job} was taken back; its provider has some seconds for its last claim")]
+    #[error("endpoint {job} was cancelled; its provider has some seconds for its last claim")]
     EndpointEnds { job: JobId },
     /// A served model has no other jobs than endpoints.
     #[error(
@@ -464,7 +464,7 @@ pub enum TransactionError {
     #[error("the validator dealt in round {round} before")]
     DealtBefore { round: u64 },
     /// What was dealt is no dealing of the sender in this round: what validators look at beside the ledger.
-    #[error("what was dealt is no dealing of the sender in round {round}")]
+    #[error("the log is not a dealing of the sender in round {round}")]
     BadDealing { round: u64 },
     /// The tiles of the result are not drawn yet.
     #[error(
@@ -512,7 +512,7 @@ pub enum TransactionError {
     #[error("the account has no session key {}", Digest::new(*.key))]
     NoSession { key: [u8; 32] },
     /// The session key signs no longer.
-    #[error("the session key signed until {expires}, it is {now}")]
+    #[error("the session key expired at {expires}, it is {now}")]
     SessionExpired {
         expires: TimestampMs,
         now: TimestampMs,
@@ -543,7 +543,7 @@ pub enum TransactionError {
         latest: TimestampMs,
     },
     /// There is no dispute in which it is the sender's turn.
-    #[error("nothing is to be handed in by this account in a dispute about lease {lease} now")]
+    #[error("this account has nothing to submit in a dispute about lease {lease} now")]
     NotAsked { lease: LeaseId },
     /// There is no result to challenge.
     #[error(

@@ -1,4 +1,4 @@
-//! Accounts, and what an account is besides: a validator, a provider, the owner of offers.
+//! Accounts, and the roles that an account can have: validator, provider, owner of offers.
 
 use tg_market::TrackRecord;
 use tg_market::reputation::{LeaseOutcome, Reputation, ReputationLevel};

@@ -1,4 +1,4 @@
-//! Sealed bids of the batch auction, and what validators report about providers.
+//! Sealed bids of the batch auction, and validators' reports about providers.
 
 use tg_types::{
     Address, Amount, BidId, Decode, DecodeError, Digest, Encode, Reader, Writer, fields,

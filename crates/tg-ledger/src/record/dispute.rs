@@ -1,4 +1,5 @@
-//! A dispute that ends at one tile, of floats at one node: what accuser and provider have handed in so far.
+//! A dispute that ends at one tile (of float models at one node, of programs at one call): the files that accuser and provider
+//! have submitted so far.
 //!
 //! ```text
 //!  Claiming ──► Claimed ──► Answering ──► Answered ──► Judged ──► the accuser was wrong: the next one, or the vote goes on
@@ -6,7 +7,7 @@
 //!               hold it)                   hold it)      └─────► the provider was wrong
 //!     └────────────┴──► the accuser was wrong  └───────────────► the provider was wrong
 //! ```
-//! Each of the first four has a time at which it ends against whoever's turn it is.
+//! Each of the first four has a time limit, after which the side whose turn it is loses.
 
 use tg_types::{Address, Amount, TimestampMs, fields, variants};
 
@@ -29,7 +30,7 @@ pub struct TileDispute {
 /// Where a dispute stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DisputeStep {
-    /// The accuser hands in what a right run gives.
+    /// The accuser submits its claim: what a right run gives.
     Claiming,
     /// Validators fetch that.
     Claimed {
@@ -102,7 +103,7 @@ impl DisputeStep {
         }
     }
 
-    /// Whether whoever's turn it is has to hand in a file; if not, validators have to hold it.
+    /// Whether the side whose turn it is has to submit a file; otherwise validators have to hold the one that was submitted.
     #[must_use]
     pub const fn waits_for_file(&self) -> bool {
         matches!(self, Self::Claiming | Self::Answering { .. })

@@ -1,4 +1,4 @@
-//! What the tables and the state tree ask of a record.
+//! The traits that tables and the state tree require of a record.
 
 use tg_types::{Amount, Decode, Encode};
 

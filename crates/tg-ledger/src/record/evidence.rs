@@ -1,8 +1,8 @@
-//! Files that somebody names.
+//! References to files: evidence of a provider, and files of a dispute.
 
 use tg_types::{Digest, fields};
 
-/// Evidence that a provider named, or a file that was handed in in a dispute.
+/// Evidence of a provider, or a file that a side of a dispute submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evidence {
     /// Its content hash.

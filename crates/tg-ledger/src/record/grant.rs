@@ -1,4 +1,4 @@
-//! What a lease holds of a machine.
+//! The share of a machine that a lease holds.
 
 use tg_market::cluster::Request;
 use tg_market::mig::{MigInstance, MigProfile};

@@ -1,4 +1,4 @@
-//! Jobs: their states, their money and the reason they ended.
+//! Jobs: their states, their money and how they ended.
 
 use tg_types::{
     Address, Amount, Decode, DecodeError, Digest, Encode, Height, JobId, JobOrder, LeaseId, Reader,

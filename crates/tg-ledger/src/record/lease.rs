@@ -1,4 +1,4 @@
-//! Leases: a match of a job with an offer, from the locked collateral to its end.
+//! Leases: the match of a job with an offer, from the moment its collateral is locked to its end.
 
 use tg_types::{
     Address, Amount, DeclineReason, Digest, Domain, Height, JobId, KeyGrant, Label, LeaseId,

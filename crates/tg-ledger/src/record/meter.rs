@@ -1,4 +1,4 @@
-//! What the lease of an endpoint counts.
+//! The counters of an endpoint's lease.
 
 use tg_types::{Amount, DurationMs, TimestampMs, fields};
 

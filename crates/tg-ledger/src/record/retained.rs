@@ -1,4 +1,4 @@
-//! Answers that validators keep after they were paid, and questions whether one of them still does.
+//! Answers that validators keep after they were paid, and open questions whether one of them still does.
 
 use tg_types::{
     Address, Amount, Digest, Domain, JobId, QuestionId, TimestampMs, fields, keccak256_of, variants,

@@ -1,4 +1,4 @@
-//! How the key of a sealed job comes to the provider of a lease ([ADR 43]).
+//! How the provider of a lease gets the key of a sealed job ([ADR 43]).
 //!
 //! ```text
 //!  AwaitsKey ──GrantKey──► Granted ──StartLease──► runs as any lease; RevealKey while its result may be challenged: Revealed

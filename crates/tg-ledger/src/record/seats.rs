@@ -1,4 +1,4 @@
-//! Who sits among the validators and since when, who waits for a seat, and whose bond is on its way back.
+//! Seats of validators: who has one and since when, who waits for one, and whose bond is being returned.
 
 use tg_types::{
     Address, Decode, DecodeError, Encode, Height, Label, Reader, TimestampMs, Writer, fields,

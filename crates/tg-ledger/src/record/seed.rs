@@ -1,4 +1,4 @@
-//! The key that seeds are signed with, and how it is made: the validators deal it among themselves, round after round.
+//! The key that signs seeds: the rounds in which validators generate it.
 
 use tg_types::{Address, DealingLog, Digest, Encode, TimestampMs, fields, keccak256, variants};
 

@@ -1,4 +1,4 @@
-//! Session keys of an account: what they may sign, and what they have cost so far.
+//! Session keys of an account: what each may sign, and what it has cost so far.
 
 use tg_types::{Amount, SessionScope, TimestampMs, fields};
 

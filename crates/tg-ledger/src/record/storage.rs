@@ -1,4 +1,4 @@
-//! What validators state about the files that a job or a model needs.
+//! Statements of validators about the files that a job or a model needs.
 
 use tg_types::{Decode, DecodeError, Encode, Reader, TimestampMs, Writer, fields};
 

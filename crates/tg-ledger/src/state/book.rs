@@ -1,7 +1,7 @@
-//! The standing offers in the order that matching needs them, derived from the records and the stock.
+//! The book of offers, as matching needs it; derived from the records and the stock.
 //!
-//! Every change of an offer, of its provider's record or balance, and of what its machine holds is noted; the next
-//! match brings the book up to date with what was noted, and with nothing else.
+//! Every change of an offer, of its provider's record or balance, and of what its machine holds is noted. The next match
+//! updates the book with exactly these changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What of the offers changed since the book was brought up to date.
+//! The changes of offers since the book was last updated.
 
 use std::collections::BTreeSet;
 

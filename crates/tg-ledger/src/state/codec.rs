@@ -1,8 +1,8 @@
-//! The state as bytes, for storage: one encoding for one state.
+//! The encoding of a state for storage: one encoding for one state.
 //!
-//! Beside the records it has the places of their leaves, in the order of keys, and the free places in the order in which
-//! they became free. Queues and the state tree are rebuilt when it is read, so a stored state cannot disagree with its own root: the
-//! reader compares [`State::root`] with the root of the block it expects.
+//! Beside the records it contains the places of their leaves, in the order of keys, and the free places in the order in which
+//! they became free. Queues and the state tree are rebuilt on reading, so a stored state cannot disagree with its own root:
+//! the reader compares [`State::root`] with the root of the block it expects.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The state itself: its tables, and what is asked of them.
+//! The state: its tables, and queries of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

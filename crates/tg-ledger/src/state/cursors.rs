@@ -1,4 +1,4 @@
-//! Where matching goes on in the next block.
+//! The places at which matching continues in the next block.
 
 use tg_market::lane::queue::{Turn, Waiting};
 use tg_types::{Amount, DurationMs, Lane, TimestampMs, fields};

@@ -1,4 +1,4 @@
-//! What the state says of machines that are held back.
+//! Queries about machines that are held back.
 
 use tg_market::Hold;
 use tg_types::{JobId, TimestampMs};

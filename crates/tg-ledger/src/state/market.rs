@@ -1,4 +1,4 @@
-//! The state as `tg-market` sees it: what a job needs, and what the offers give.
+//! The state in the terms of `tg-market`: what a job needs, and what offers provide.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Whether a prepaid transaction is still of use.
+//! Whether a prepaid transaction still has an effect.
 
 use tg_types::TransactionKind;
 

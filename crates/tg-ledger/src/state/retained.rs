@@ -1,4 +1,4 @@
-//! What validators keep after it was paid for, what that costs, and what they are asked about it.
+//! Answers that validators keep after they were paid: prices, and the questions that validators have to answer.
 
 use tg_types::{
     Address, Amount, Digest, DurationMs, JobId, JobOrder, QuestionId, StorageSubject, TimestampMs,

@@ -1,4 +1,4 @@
-//! What the scheduler keeps between blocks beside jobs and leases.
+//! The scheduler's own state between blocks, beside jobs and leases.
 
 use tg_market::PriceAnchor;
 use tg_market::packing::ExpectedWork;

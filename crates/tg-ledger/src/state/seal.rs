@@ -1,4 +1,4 @@
-//! The end of a block: the state root, and the check that no money came or went.
+//! The end of a block: the state root, and the check that money is conserved.
 
 use tg_types::{Address, Amount, Encode, ModelId, OfferId, Writer};
 

@@ -1,4 +1,4 @@
-//! What is free on the machines behind the offers, derived from offers and live leases.
+//! The free capacity of the machines behind offers, derived from offers and live leases.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What validators have to state about storage: which files jobs and models need, and who said that it holds them.
+//! The files about which validators have to make statements, and who stated that it holds them.
 
 use std::collections::BTreeMap;
 

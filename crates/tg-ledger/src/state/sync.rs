@@ -1,4 +1,4 @@
-//! What validators have to do about results of modes `sync` and `optimistic`.
+//! What validators have to do for results of modes `sync` and `optimistic`.
 
 use imbl::OrdMap;
 use tg_types::{Address, Amount, DurationMs, JobOrder, LeaseId, VerificationMode};

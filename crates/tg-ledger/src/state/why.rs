@@ -1,4 +1,4 @@
-//! Why a job waits, what would let it run, when, and at what price it would be next; and what an order would get.
+//! Why a job waits: what would let it run, when, and at what price it would be next; and what an order would get.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Where the leaf of each key stands, and which places are free: derived from the records and stored with them.
+//! The place of each key's leaf, and the free places; derived from the records and stored with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -1,5 +1,5 @@
-//! What counts its work: float models and programs of WebAssembly. Both are run again whole, in drawn sections, or at the one part at which a
-//! dispute ends, by what their crates say.
+//! Runs that count their work: float models and programs of WebAssembly. Both are run again as a whole, in drawn sections, or
+//! at the one part at which a dispute ends; `tg-float` and `tg-wasm` define the parts.
 
 use std::sync::Arc;
 

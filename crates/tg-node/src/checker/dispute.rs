@@ -1,4 +1,5 @@
-//! Disputes that end at one tile, of a float model at one node, of a program at one call: the claim of whoever accuses, and what decides about it.
+//! Disputes that end at one tile (of a float model at one node, of a program at one call): making the accuser's claim, and
+//! deciding about it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Running a model of integers again.
+//! Running an integer model again.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Float models: registering one, and reading it.
+//! Float models: checking a registration, and decoding.
 
 use std::sync::Arc;
 

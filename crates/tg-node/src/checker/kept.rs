@@ -1,7 +1,7 @@
-//! Models that were looked at: the admitted ones, ready to verify, and which were refused.
+//! A cache of registered models: the admitted ones, ready to verify, and the names of the refused ones.
 //!
-//! Whoever registers a model writes its public part, and can name it in as many registrations as it pays for. Nothing is
-//! kept of a refused model but why, so that it costs its decoding once; what an admitted one takes is counted in bytes.
+//! Whoever registers a model writes its public part, and can name it in as many registrations as it pays for. Of a refused
+//! model only the reason is kept, so that it is decoded once; the memory of admitted models is counted in bytes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Programs of WebAssembly: registering one, and reading it.
+//! Programs of WebAssembly: checking a registration, and decoding.
 
 use std::sync::Arc;
 

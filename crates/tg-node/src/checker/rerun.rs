@@ -1,5 +1,6 @@
-//! Running a program again, whole: by every validator for a job of mode `recompute`, where a result is disputed that whoever checks it runs whole, and
-//! where the members of a job of mode `replicate` differ; by the watcher of a result, and by the committee of a short run of mode `sync`.
+//! Running a program again as a whole: by every validator for a job of mode `recompute`, for a disputed result that is not
+//! disputed part by part, and where the members of a job of mode `replicate` differ; by the watcher of a result; and by the
+//! committee of a short run of mode `sync`.
 
 use tg_ledger::{Outcome, ReplicasTask, SampleTask};
 use tg_types::{Digest, Tier, Vote, trace_checksum};

@@ -1,4 +1,4 @@
-//! What is run again, and what a run gives.
+//! The input and the result of running a program again.
 
 use tg_ledger::SampleTask;
 use tg_types::{

@@ -1,5 +1,6 @@
-//! Drawn parts of a run, computed again: by a member of a committee, and by every validator where a member says that one is wrong. Of a model
-//! of integers they are tiles, of a float model sections of nodes, of a program sections of calls (`counted`).
+//! Computing drawn parts of a run again: by a member of a committee, and by every validator if a member says that one is
+//! wrong. The parts are tiles of an integer model, sections of nodes of a float model, or sections of calls of a program
+//! (`counted`).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What validators find out once the requestor of a sealed job shows its key: whether the key was granted and opens the input, or whether the
-//! result is the one that a run gives.
+//! Checks after the requestor of a sealed job revealed its key: whether the key was granted and opens the input, or whether
+//! the result is that of a repeated run.
 
 use tg_ledger::{GrantTask, Outcome, RevealedKey, SampleTask};
 use tg_privacy::{JobKey, SealedFor};

@@ -1,4 +1,4 @@
-//! Proposals and votes. A request stays pending until it can be answered for good.
+//! Proposals and votes. A request of consensus stays pending until its answer can no longer change.
 
 use std::sync::Arc;
 

@@ -302,7 +302,7 @@ impl Core {
         let bytes = signed.to_bytes();
         let result = self.admit(signed, now, Origin::Local);
         if let Ok((_, Admission::New)) = result {
-            self.untold.push(bytes);
+            self.ungossiped.push(bytes);
         }
         // A client that went away does not take its transaction back.
         let _ = reply.send(result.map(|(id, _)| id));
@@ -345,14 +345,14 @@ impl Core {
     }
 
     /// Tells the others of all transactions that this turn brought, in few messages.
-    pub(super) fn tell_untold(&mut self) {
-        let mut untold = std::mem::take(&mut self.untold).into_iter().peekable();
-        while untold.peek().is_some() {
+    pub(super) fn gossip_pending(&mut self) {
+        let mut ungossiped = std::mem::take(&mut self.ungossiped).into_iter().peekable();
+        while ungossiped.peek().is_some() {
             let mut size = 0;
             let mut some = Vec::new();
             while some.len() < GOSSIP_TRANSACTIONS_MAX
                 && let Some(bytes) =
-                    untold.next_if(|it| size == 0 || size + it.len() <= GOSSIP_BYTES)
+                    ungossiped.next_if(|it| size == 0 || size + it.len() <= GOSSIP_BYTES)
             {
                 size += bytes.len();
                 some.push(bytes);
@@ -368,9 +368,9 @@ impl Core {
     }
 
     pub(super) fn regossip(&mut self) {
-        self.untold
+        self.ungossiped
             .extend(self.mempool.local(GOSSIP_TRANSACTIONS_MAX));
-        self.tell_untold();
+        self.gossip_pending();
     }
 
     pub(super) fn send_tip(&mut self) {

@@ -1,4 +1,4 @@
-//! The states that blocks above the last final one lead to.
+//! The states after blocks above the last final one.
 
 use tg_types::BlockId;
 

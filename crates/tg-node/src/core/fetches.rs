@@ -1,4 +1,4 @@
-//! Bodies that are missing and asked for, and how often a peer is answered.
+//! Missing block bodies and the requests for them, and how often requests of a peer are answered.
 
 use std::collections::BTreeMap;
 

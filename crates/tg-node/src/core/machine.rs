@@ -1,4 +1,4 @@
-//! The machine: its state, its turns, and what it wants done.
+//! The machine: its state, its turns, and its effects.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ pub(crate) struct Core {
     pub(super) fetches: Fetches,
     pub(super) outbox: Vec<Effect>,
     /// Encoded transactions of clients that the others were not told of yet.
-    pub(super) untold: Vec<Vec<u8>>,
+    pub(super) ungossiped: Vec<Vec<u8>>,
     pub(super) next_tip: TimestampMs,
     pub(super) next_gossip: TimestampMs,
     /// Until when peers are told often that this validator is there; set at the first turn.
@@ -208,7 +208,7 @@ impl Core {
             targets: VecDeque::new(),
             fetches: Fetches::default(),
             outbox: Vec::new(),
-            untold: Vec::new(),
+            ungossiped: Vec::new(),
             next_tip: TimestampMs::ZERO,
             next_gossip: TimestampMs::ZERO,
             hurry_until: TimestampMs::ZERO,
@@ -237,7 +237,7 @@ impl Core {
             self.wake_at(due);
         }
         self.send_fetches(now);
-        self.tell_untold();
+        self.gossip_pending();
         self.send_periodic(now);
         Ok(self.wake)
     }

@@ -5,7 +5,7 @@
 //! - `tree`: blocks that are not final; `execution`: the states they lead to
 //! - `ballot`: proposals and votes
 //! - `finality`: final blocks become the state
-//! - `exchange` and `fetches`: blocks and transactions to and from peers, and what `submit` answers
+//! - `exchange` and `fetches`: blocks and transactions to and from peers, and answers to `submit`
 //! - `seeds`: the key of seeds, and the seeds themselves
 //! - `tests`: the machine alone, step by step
 

@@ -1,4 +1,4 @@
-//! The seed: what the final state says goes to [`SeedMachine`](crate::seed::SeedMachine), and what it signs becomes verdicts.
+//! Passes the final state to the [`SeedMachine`](crate::seed::SeedMachine), and turns the seeds that it signs into verdicts.
 
 use tg_ledger::{EvidenceTask, Outcome, SeedKeyPhase, State, Subject};
 use tg_types::{Decode as _, Encode as _, Height, SignedTransaction, TimestampMs, Transaction};

@@ -1,4 +1,4 @@
-//! Blocks above the last final one, and what is known of each.
+//! The tree of blocks above the last final one.
 
 use std::collections::BTreeMap;
 

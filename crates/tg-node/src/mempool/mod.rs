@@ -1,19 +1,19 @@
 //! Transactions that wait for a block: a pure data structure, no clock and no network.
 //!
-//! Two sections. **Paid** kinds: one sender's are taken in the order of their nonces without gaps, between senders the
-//! higher tip goes first, then the earlier arrival. At most [`MEMPOOL_TRANSACTIONS_MAX`] of them wait, and
-//! [`MEMPOOL_SENDER_MAX`] of one sender; when the pool is full, the last one of the sender that pays least makes room,
-//! those behind a gap before all others. **Prepaid** kinds have a section of their own and come first in a block, with
-//! what stands before them: one of each sender for each lease, bid or duty and kind, so what fills it has been paid for at a match.
-//! When it is full, one whose turn can come takes the place of one behind a gap, of the sender with most of these: they cost
-//! their sender nothing, and may never come to a turn.
+//! There are two sections. **Paid** kinds: transactions of one sender are taken in the order of their nonces without gaps;
+//! between senders the higher tip goes first, then the earlier arrival. At most [`MEMPOOL_TRANSACTIONS_MAX`] of them wait, and
+//! [`MEMPOOL_SENDER_MAX`] of one sender. When the pool is full, the last transaction of the sender that pays least is dropped,
+//! those behind a gap before all others. **Prepaid** kinds have a section of their own and come first in a block, together
+//! with what their nonces wait for: one of each sender for each lease, bid or duty and kind, so that everything in it was
+//! paid for at a match. When it is full, a transaction whose turn can come replaces one behind a gap, of the sender with most
+//! of these: they cost their sender nothing, and may never be executed.
 //!
 //! A *sender* is a lane of nonces: an account, or one of its at most eight session keys.
-//! Whatever waits, its sender can pay: the maximum fees and amounts of all that a lane has waiting are at most the account's
-//! balance, unless what waits is one transaction whose turn it is, which the ledger checked. A transaction takes the
-//! place of another one with its nonce if it offers a tenth more.
+//! The sender of every waiting transaction can pay: the maximum fees and amounts of all that wait in a lane are at most the
+//! account's balance, unless there is only one, whose turn it is and which the ledger checked. A transaction replaces another
+//! one with its nonce if it offers a tenth more.
 //!
-//! - `status`: what became of transactions
+//! - `status`: the status of transactions
 //! - `tests`: the pool alone
 
 mod status;

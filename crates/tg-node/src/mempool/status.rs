@@ -1,4 +1,4 @@
-//! What became of transactions: those that wait, and the latest ones that ended.
+//! The status of transactions: those that wait, and the latest ones that ended.
 
 use std::collections::{BTreeMap, VecDeque};
 

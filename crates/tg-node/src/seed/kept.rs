@@ -1,4 +1,4 @@
-//! What a validator keeps of a round on its disk.
+//! What a validator stores of a round on its disk.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a list of logs makes: the same key for every validator.
+//! The key that a list of logs gives: the same for every validator.
 
 use std::collections::BTreeSet;
 

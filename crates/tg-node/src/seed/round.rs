@@ -1,4 +1,4 @@
-//! What all of a round agree on: its participants and what its signatures are over.
+//! The constants of a round: its participants, and what its signatures cover.
 
 use std::num::NonZeroU32;
 

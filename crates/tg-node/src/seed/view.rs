@@ -1,4 +1,4 @@
-//! What the machine is told, and what it wants done.
+//! The inputs and effects of the seed machine.
 
 use commonware_p2p::Recipients;
 

@@ -1,4 +1,4 @@
-//! A disk in memory that keeps only what was synced when it loses power: for simulations of crashes.
+//! A disk in memory that loses what was not synced when power fails: for simulations of crashes.
 
 use std::fmt;
 use std::io;

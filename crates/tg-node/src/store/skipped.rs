@@ -1,8 +1,8 @@
-//! Nullifications on disk: views that a quorum skipped, for as long as bonds answer for the votes of them.
+//! Nullifications on disk: certificates of skipped views, kept until the bonds behind their votes are returned.
 //!
-//! Finalizations are kept with the blocks that they make final, in the order of their views, so that the one of a view is found by halves.
-//! A nullification is of no block; without this table it is gone when consensus forgets its view, and a false finalization of that view, signed
-//! by two thirds of the seats, would convict nobody.
+//! Finalizations are stored with the blocks that they make final, in the order of their views, so that the one of a view is
+//! found by binary search. A nullification belongs to no block. Without this table it is gone once consensus forgets its view,
+//! and a false finalization of that view, signed by two thirds of the seats, would convict nobody.
 
 use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError};
 use tg_types::chain::VoteCertificate;

@@ -1,4 +1,4 @@
-//! Copies of a node's data, of which it can be started again.
+//! Backups of a node's data, from which the node can be started again.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! How validators are started, and where their data live.
+//! Configuration of validators, and the layout of their data folders.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;

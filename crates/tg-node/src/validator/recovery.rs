@@ -1,5 +1,4 @@
-//! Opening the data of validators, alone or several that share a folder, some of which may be damaged, and what a failure
-//! is called.
+//! Opening the data of validators, alone or several in one folder, some of which may be damaged; and the errors of that.
 
 use std::any::Any;
 use std::fs::{self, File};

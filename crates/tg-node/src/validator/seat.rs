@@ -1,4 +1,4 @@
-//! Where the other validators of a network are reached.
+//! The addresses of a network's other validators.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! What validators say to each other about the seed: dealings of a key, their acknowledgements, partial signatures.
+//! Messages between validators about the seed: dealings of a key, their acknowledgements, partial signatures.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Several claims on one tensor become one.
+//! Merges several claims about one tensor into one.
 
 use super::Walk;
 use crate::channel::Channel;

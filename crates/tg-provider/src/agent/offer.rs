@@ -1,4 +1,4 @@
-//! The offer: posted, kept by its rent, and withdrawn.
+//! The agent's offer: posting it, paying its rent, withdrawing it.
 
 use tg_sdk::dto::{OfferTermsDto, RentDto};
 use tg_types::{ModelId, OfferId, Transaction};
@@ -29,7 +29,7 @@ impl<W: Worker> Agent<W> {
                     }
                     if let Some(id) = found {
                         self.offer = Some(id);
-                        self.tell(AgentEvent::Offered(id));
+                        self.emit(AgentEvent::Offered(id));
                         return Ok(());
                     }
                     match posted {
@@ -81,13 +81,13 @@ impl<W: Worker> Agent<W> {
         let gone = gone.borrow().clone();
         match (gone, self.offer) {
             (Some(reason), Some(offer)) => {
-                self.tell(AgentEvent::Problem(format!(
+                self.emit(AgentEvent::Problem(format!(
                     "{reason}; the offer is withdrawn until it is back"
                 )));
                 // If it does not succeed it is tried again.
                 if self.withdraw_offer(offer).await {
                     self.offer = None;
-                    self.tell(AgentEvent::Withdrawn);
+                    self.emit(AgentEvent::Withdrawn);
                 }
             }
             (None, None) => {
@@ -119,7 +119,7 @@ impl<W: Worker> Agent<W> {
         let kind = rent.kind.as_str();
         match self.config.rent.renewal(rent) {
             Renewal::NotDue => {}
-            Renewal::TooDear => self.tell(AgentEvent::Problem(format!(
+            Renewal::TooDear => self.emit(AgentEvent::Problem(format!(
                 "a day of rent of the {kind} costs {} TGRID, more than the {} that are allowed: it lapses in {} hours",
                 rent.per_day,
                 self.config.rent.per_day_max,
@@ -131,7 +131,7 @@ impl<W: Worker> Agent<W> {
                     amount,
                 };
                 match self.submitter.submit(payment).await {
-                    Ok(_) => self.tell(AgentEvent::RentPaid(rent.kind, amount)),
+                    Ok(_) => self.emit(AgentEvent::RentPaid(rent.kind, amount)),
                     Err(error) => self.problem("pay the rent", &error),
                 }
             }
@@ -142,7 +142,7 @@ impl<W: Worker> Agent<W> {
         if let Some(offer) = self.offer.take()
             && self.withdraw_offer(offer).await
         {
-            self.tell(AgentEvent::Withdrawn);
+            self.emit(AgentEvent::Withdrawn);
         }
     }
 

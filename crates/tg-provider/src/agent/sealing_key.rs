@@ -1,4 +1,4 @@
-//! Registers the key by which keys of sealed jobs are granted to the provider, before it offers that mode.
+//! Registers the provider's sealing key, to which keys of sealed jobs are granted, before the provider offers that mode.
 
 use tg_sdk::ClientError;
 use tg_types::{ModeSet, Transaction, VerificationMode};
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{Agent, AgentEvent, OFFER_APPEARS, POLL};
 use crate::worker::Worker;
 
-/// How often the key is registered, if the API does not tell it as registered afterwards.
+/// How often the key is registered, if the API does not show it afterwards.
 const REGISTERED_MAX: u32 = 3;
 
 impl<W: Worker> Agent<W> {
@@ -27,8 +27,8 @@ impl<W: Worker> Agent<W> {
             if is_due && !is_away {
                 // Stops: an API that tells another key for ever, and has the provider pay for a registration each half minute.
                 if times == REGISTERED_MAX {
-                    self.tell(AgentEvent::Problem(format!(
-                        "the sealing key was registered {times} times, and the grid does not tell it: sealed jobs are not served"
+                    self.emit(AgentEvent::Problem(format!(
+                        "the sealing key was registered {times} times, and the grid does not show it: sealed jobs are not served"
                     )));
                     self.offer_unsealed();
                     return;

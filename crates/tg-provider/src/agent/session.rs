@@ -1,4 +1,4 @@
-//! The session key of the agent: opened after the offer stands, replaced in good time, and gone on without.
+//! The agent's session key: registered after the offer, replaced before it expires. Without one the account's key signs.
 
 use tg_sdk::SessionChange;
 
@@ -13,8 +13,8 @@ impl<W: Worker> Agent<W> {
         };
         let policy = self.config.session.policy(&self.config.terms);
         match session.tend(&self.client, &policy).await {
-            Ok(Some(SessionChange::Signs(key))) => self.tell(AgentEvent::SessionKey(Some(key))),
-            Ok(Some(SessionChange::Lost)) => self.tell(AgentEvent::SessionKey(None)),
+            Ok(Some(SessionChange::Signs(key))) => self.emit(AgentEvent::SessionKey(Some(key))),
+            Ok(Some(SessionChange::Lost)) => self.emit(AgentEvent::SessionKey(None)),
             Ok(None) => {}
             Err(error) => self.problem("look after the session key", &error),
         }

@@ -1,8 +1,8 @@
-//! Chunks of large files on disk while they are pulled: a provider that is killed asks for none of them again.
+//! Chunks of large files, kept on disk while the files are downloaded, so that a provider that is killed asks for none again.
 //!
-//! `FOLDER/<digest>` has the chunks of a file from the first one on. Whoever goes on with it checks them again, so what lies there is not believed.
-//! It is removed once the file is whole, after a day in which nobody went on with it, or when others need the room. Where the disk
-//! does not work, files are pulled all the same.
+//! `FOLDER/<digest>` has the chunks of a file from the first one on. They are checked again when the download continues, so
+//! the file need not be trusted. It is removed once the whole file is there, after a day without progress, or when other files
+//! need the room. If the disk fails, files are downloaded without it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};

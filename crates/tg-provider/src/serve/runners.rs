@@ -1,4 +1,4 @@
-//! Who answers the requests of a lease: threads that run its model, or tasks that ask the provider's own server.
+//! The workers that answer the requests of a lease: threads that run its model, or tasks that ask the provider's own server.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) const MADE_MAX: usize = 1_024;
 /// Threads that run the model.
 const RUNNERS: usize = 2;
 
-/// What is to be answered.
+/// A request that is to be answered.
 pub(super) struct AskedRun {
     pub(super) number: u64,
     pub(super) asked: Digest,
@@ -27,26 +27,26 @@ pub(super) struct AskedRun {
     pub(super) channel: SealedChannel,
 }
 
-/// An answer on its way.
+/// An answer, or a part of one, from a runner.
 pub(super) enum FromRunner {
     Part(u64, AnswerPart),
     /// The answer to a request, sealed, and its price.
     Whole(u64, Digest, Result<(Vec<u8>, Amount), String>),
 }
 
-/// Takes requests to answer.
+/// Accepts a request to answer; returns whether there is room for it.
 type Taker = Box<dyn Fn(AskedRun) -> bool + Send + Sync>;
 
-/// Who answers.
+/// The runners of a lease.
 pub(super) struct Runners(Taker);
 
 impl Runners {
-    /// Has a request answered; whether there is room for it.
+    /// Queues a request. Returns whether there is room for it.
     pub(super) fn give(&self, asked: AskedRun) -> bool {
         (self.0)(asked)
     }
 
-    /// Threads that run the model, each from one queue. A run and a proved answer cost so much.
+    /// Threads that run the model, with one queue for all, and the prices of a run and of a proved answer.
     pub(super) fn threads<W: Worker>(
         worker: &Arc<W>,
         task: &Arc<Task>,
@@ -59,22 +59,10 @@ impl Runners {
             let (worker, task) = (Arc::clone(worker), Arc::clone(task));
             let (jobs, made) = (Arc::clone(&jobs), made.clone());
             tokio::task::spawn_blocking(move || {
-                // A panic of the other thread ends both: the queue is gone then.
+                // A panic while the queue is locked poisons it, which ends all threads.
                 while let Ok(Ok(asked)) = jobs.lock().map(|jobs| jobs.recv()) {
-                    // A worker that panics is a worker that fails.
-                    let run_it = || answered(worker.as_ref(), &task, &asked, &made);
-                    let answer = std::panic::catch_unwind(AssertUnwindSafe(run_it));
-                    let answer = answer.unwrap_or_else(|_| Err("the worker failed".to_owned()));
-                    let answer = answer.and_then(|given| {
-                        let price = match asked.is_proved {
-                            true => proved,
-                            false => {
-                                let takes_tokens = worker.takes_tokens(&task);
-                                answer_price(run, takes_tokens, (&asked.input, &given.output))
-                            }
-                        };
-                        sealed(&asked, &given, price)
-                    });
+                    let answer =
+                        sealed_answer(worker.as_ref(), &task, &asked, &made, (run, proved));
                     let whole = FromRunner::Whole(asked.number, asked.asked, answer);
                     if made.blocking_send(whole).is_err() {
                         return;
@@ -85,8 +73,7 @@ impl Runners {
         Self(Box::new(move |asked| queue.try_send(asked).is_ok()))
     }
 
-    /// A task for each request of a served model: the provider's own server does the work, and how many it is asked at once is for the
-    /// worker to say.
+    /// A task for each request of a served model. The provider's own server does the work, and the worker limits how many are asked at once.
     pub(super) fn tasks<W: Worker>(
         worker: &Arc<W>,
         task: &Arc<Task>,
@@ -113,7 +100,29 @@ impl Runners {
     }
 }
 
-/// An answer under its seal, with its price.
+/// Answers a request with the model and seals the answer, at the price of a run or of a proved answer. A worker that panics has failed.
+fn sealed_answer<W: Worker>(
+    worker: &W,
+    task: &Task,
+    asked: &AskedRun,
+    made: &mpsc::Sender<FromRunner>,
+    (run, proved): (Amount, Amount),
+) -> Result<(Vec<u8>, Amount), String> {
+    let run_it = || answered(worker, task, asked, made);
+    let given = std::panic::catch_unwind(AssertUnwindSafe(run_it));
+    let given = given.unwrap_or_else(|_| Err("the worker failed".to_owned()))?;
+    let price = match asked.is_proved {
+        true => proved,
+        false => answer_price(
+            run,
+            worker.takes_tokens(task),
+            (&asked.input, &given.output),
+        ),
+    };
+    sealed(asked, &given, price)
+}
+
+/// Seals an answer. Returns it with its price.
 fn sealed(
     asked: &AskedRun,
     given: &GivenOutput,
@@ -125,7 +134,7 @@ fn sealed(
         .map_err(|error| with_sources(&error))
 }
 
-/// What an answer of a served model costs.
+/// The price of an answer of a served model.
 fn tokens_price(card: &ServedCard, output: &[u8]) -> Result<Amount, String> {
     let answer = ServedAnswer::from_bytes(output).map_err(|error| with_sources(&error))?;
     Ok(match answer.is_success() {
@@ -134,7 +143,7 @@ fn tokens_price(card: &ServedCard, output: &[u8]) -> Result<Amount, String> {
     })
 }
 
-/// The task with what was asked as its input.
+/// The task with the request's input.
 fn task_of(task: &Task, asked: &AskedRun) -> Task {
     Task {
         input: Arc::clone(&asked.input),
@@ -142,7 +151,7 @@ fn task_of(task: &Task, asked: &AskedRun) -> Task {
     }
 }
 
-/// What takes pieces: they go out sealed.
+/// A sink for the pieces of an answer, which seals and sends them.
 fn pieces(asked: &AskedRun, made: &mpsc::Sender<FromRunner>) -> impl FnMut(&[u8]) + Send + 'static {
     let (channel, number, made) = (asked.channel.clone(), asked.number, made.clone());
     let mut index = 0;
@@ -150,7 +159,7 @@ fn pieces(asked: &AskedRun, made: &mpsc::Sender<FromRunner>) -> impl FnMut(&[u8]
         if let Ok(piece) = channel.seal_piece(number, index, bytes) {
             let fits = piece.len() <= PIECE_BYTES_MAX;
             let part = AnswerPart::Piece { index, piece };
-            // Pieces are for whoever wants to see them at once: one that is too large or finds no room is in the whole answer.
+            // Pieces only show an answer early: one that is too large, or finds no room, is also in the whole answer.
             if fits {
                 let _full = made.try_send(FromRunner::Part(number, part));
             }
@@ -159,7 +168,7 @@ fn pieces(asked: &AskedRun, made: &mpsc::Sender<FromRunner>) -> impl FnMut(&[u8]
     }
 }
 
-/// Runs the model on what was asked.
+/// Runs the model on a request.
 fn answered<W: Worker>(
     worker: &W,
     task: &Task,
@@ -197,7 +206,7 @@ async fn served<W: Worker>(
     })
 }
 
-/// Runs the model on what was asked and proves the answer, as a job of mode `proof` is.
+/// Runs the model on a request and proves the answer, as for a job of mode `proof`.
 fn proved<W: Worker>(worker: &W, task: &Task) -> Result<GivenOutput, WorkError> {
     let execution = worker.execute(task, &|_| {})?;
     let proof = worker.prove(task, &execution, &|_| {})?;

@@ -1,4 +1,4 @@
-//! Calls to a provider's own server: HTTP/1.1 over TCP or TLS, each bounded in bytes and in time.
+//! HTTP/1.1 calls to a provider's own server, over TCP or TLS, each limited in bytes and time.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub enum UpstreamError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Nothing came for too long.
-    #[error("{url} said nothing for {} s", limit.as_secs())]
+    #[error("{url} sent nothing for {} s", limit.as_secs())]
     Silent {
         /// The server.
         url: String,
@@ -67,7 +67,7 @@ pub enum UpstreamError {
         limit: Duration,
     },
     /// Its answer has more bytes than are read.
-    #[error("{url} said more than {limit} bytes")]
+    #[error("{url} sent more than {limit} bytes")]
     TooLarge {
         /// The server.
         url: String,
@@ -75,7 +75,7 @@ pub enum UpstreamError {
         limit: usize,
     },
     /// Its answer is none of the API.
-    #[error("what {url} said is no answer of the OpenAI API: {what}")]
+    #[error("the answer of {url} is not one of the OpenAI API: {what}")]
     Unreadable {
         /// The server.
         url: String,

@@ -1,4 +1,4 @@
-//! What is served, where its server is, and for how much.
+//! Configuration of served models: the model, the address of its server, and the prices.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Whether a provider's own server is there and has its model: asked at the start, and then every few seconds.
+//! Health checks of a provider's own server: whether it answers and has its model, at the start and then every few seconds.
 
 use std::time::Duration;
 use tg_types::with_sources;

@@ -1,8 +1,9 @@
 //! A provider's own server that speaks the OpenAI API (vLLM, llama.cpp, Ollama), asked for served models.
 //!
-//! Nothing that it says is believed to be short, quick or well formed: heads, bodies and streams are bounded in bytes and in time, and
-//! what is no answer of the API is an error of that request. Read in this order: [`config`] (what is served, where and for how much),
-//! `client` (calls and their bounds), `stream` (answers in pieces), [`health`] (whether it is there), `worker` (requests of leases).
+//! Its answers are not trusted to be short, quick or well formed: heads, bodies and streams are limited in bytes and time, and
+//! anything that is not an answer of the API is an error of that request. Suggested reading order: [`config`] (what is
+//! served, where and for how much), `client` (calls and their limits), `stream` (streamed answers), [`health`] (whether the
+//! server is there), `worker` (requests of leases).
 
 mod client;
 pub mod config;

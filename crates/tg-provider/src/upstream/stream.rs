@@ -1,4 +1,4 @@
-//! Answers in pieces: server-sent events, put together to the answer that a call without a stream gives.
+//! Streamed answers: server-sent events, assembled into the answer that a call without a stream gives.
 
 use serde_json::{Map, Value, json};
 use tg_types::ServedCall;

@@ -1,7 +1,7 @@
-//! Answers requests of served models by the provider's own servers.
+//! The worker that answers requests of served models by asking the provider's own servers.
 //!
-//! A server is sent what this crate knows of the API and nothing else, under the limits that the request is charged by: servers have
-//! other names for them that come before those of the API, and what a server writes beyond them nobody pays.
+//! A request contains only fields that this crate knows, with the limits by which it is charged: servers have other names for
+//! these limits that take precedence over those of the API, and nobody pays for what a server writes beyond them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What somebody says that a state has, with all that shows it.
+//! An answer about the state of the chain, with everything that proves it.
 
 use super::{BlockHeader, FinalityError, LeafHead, LeafKey, ProofError, StateProof, TrustRoot};
 use crate::{BlockId, Decode, DecodeError, Encode, Reader, Writer};

@@ -1,13 +1,13 @@
-//! Certificates of any kind of votes, and which seats two of them convict.
+//! Certificates of votes of any kind, and the seats that two contradicting certificates convict.
 //!
-//! A quorum that holds a block for valid, skips a view or makes a block final is shown by one certificate each: a *notarization*, a
-//! *nullification* or a *finalization* of commonware's simplex. Two that contradict each other show that every seat in both signed what no honest
-//! seat signs; two quorums of one set have at least n - 2 f seats in common, f + 1 or more. Nothing but single
-//! votes is needed for that: [`TrustRoot::equivocations`] takes two certificates apart into one [`Equivocation`] for each seat, which
-//! the ledger checks as it checks votes that somebody saw.
+//! A certificate shows that a quorum voted: a *notarization* that a block is valid, a *nullification* that a view is
+//! skipped, a *finalization* that a block is final (the terms are those of commonware's simplex). Two quorums of one set
+//! have at least n - 2f >= f + 1 seats in common, so two certificates that contradict each other show that each of these
+//! seats signed what no honest seat signs. [`TrustRoot::equivocations`] splits two such certificates into one
+//! [`Equivocation`] per seat, which the ledger checks as it checks single votes.
 //!
-//! The encoding of a notarization and of a finalization is that of a [`super::FinalityCertificate`]; a nullification begins with epoch and view
-//! (LEB128) in the place of the proposal. The bytes do not name the kind.
+//! The encoding of a notarization and of a finalization is that of a [`super::FinalityCertificate`]; a nullification has
+//! epoch and view (LEB128) in place of the proposal. The bytes do not say which kind they are.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
-//! Two votes of one seat that no honest seat signs: evidence that anybody may check and show the ledger.
+//! Equivocations: two votes of one seat that no honest seat signs, as evidence that anybody can check and send to the ledger.
 //!
-//! An honest seat signs for each view at most one `notarize`, and either one `finalize` or a `nullify`, never both. The votes are
-//! those of commonware's simplex; what each signs is LEB128(length of the namespace), the namespace (`TG/node/vote/v1`, the id of genesis,
-//! `_NOTARIZE`, `_NULLIFY` or `_FINALIZE`) and the vote: epoch, view and, but for a nullify, the parent's view as LEB128 numbers and the
-//! block's id. Signatures hold by ZIP 215, as consensus takes them: a signature that counts as a vote there convicts here.
+//! For each view an honest seat signs at most one `notarize`, and either one `finalize` or a `nullify`, never both. The
+//! votes are those of commonware's simplex. A seat signs LEB128(length of the namespace), the namespace (`TG/node/vote/v1`,
+//! the id of genesis, `_NOTARIZE`, `_NULLIFY` or `_FINALIZE`) and the vote: epoch, view and, except in a nullify, the
+//! parent's view as LEB128 numbers and the block's id. Signatures are checked by ZIP 215, the rule that consensus uses, so
+//! that any signature that counts as a vote there also convicts here.
 
 use super::vote::{SignedVote, VoteKind, is_signature, signed_vote};
 use crate::{BlockId, fields};

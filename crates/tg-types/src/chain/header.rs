@@ -1,4 +1,4 @@
-//! What a block commits to.
+//! Block headers: everything that a block commits to.
 
 use crate::{
     Address, Amount, BlockId, Digest, Domain, Encode, Height, StateRoot, TimestampMs, fields,

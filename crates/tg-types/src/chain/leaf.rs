@@ -1,4 +1,4 @@
-//! What a leaf of the state tree says, and how it is hashed.
+//! Leaves of the state tree: their content and how they are hashed.
 //!
 //! All numbers in a leaf are big-endian, so that an L1 contract reads them as words. See
 //! `docs/adr/0005-leaves-and-the-indexed-tree.md`.

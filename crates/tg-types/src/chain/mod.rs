@@ -1,7 +1,12 @@
-//! What a client checks of a chain without executing it: headers, finality certificates, and proofs of what a state has.
+//! What a client can check of a chain without executing it: headers, finality certificates and proofs about the state.
 //!
-//! A [`FinalityCertificate`] shows that n - f seats made a block final; its [`BlockHeader`] names the state's root; a [`StateProof`]
-//! shows what stands there; a [`StateAnswer`] is all three. A [`VoteCertificate`] is one of any kind of votes, of which two may convict seats ([`Equivocation`]). A [`TrustedHead`] is from where a client goes on. A node that follows takes a [`ChainPage`] of blocks. Nothing here does I/O, and every decoder is bounded.
+//! - [`FinalityCertificate`]: n - f seats made a block final; its [`BlockHeader`] commits to the state's root.
+//! - [`StateProof`]: what the state of that root contains; a [`StateAnswer`] has certificate, header and proof together.
+//! - [`VoteCertificate`]: a certificate of any kind of vote; two that contradict each other convict seats ([`Equivocation`]).
+//! - [`TrustedHead`]: the block from which a client continues.
+//! - [`ChainPage`]: consecutive final blocks, for a node that follows the chain.
+//!
+//! Nothing here does I/O, and every decoder is bounded.
 
 mod answer;
 mod certificate;

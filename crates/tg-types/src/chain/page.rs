@@ -1,4 +1,4 @@
-//! Final blocks on their way to a node that follows: a page of them, or a snapshot to begin at.
+//! What a node that follows the chain downloads: a page of final blocks, or a snapshot to start from.
 
 use super::answer::{CERTIFICATE_BYTES_MAX, shown_final};
 use super::{AnswerError, BlockHeader, HEADERS_MAX, TrustRoot};

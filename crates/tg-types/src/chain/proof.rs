@@ -1,4 +1,4 @@
-//! Proofs that a leaf is in a state, or that none of its key is. Who checks one needs the root and nothing else.
+//! Proofs that a leaf is in a state, or that no leaf has a given key. Checking one needs the state's root and nothing else.
 
 use super::leaf::{LeafHead, LeafKey, Link};
 use crate::{Decode, DecodeError, Encode, Reader, StateRoot, Writer, keccak256, variants};

@@ -1,4 +1,4 @@
-//! Seats of validators: who asks for one shows that it has the key, and says where it is reached.
+//! Requests for a validator's seat: proof of possession of the consensus key, and the address where it is reached.
 
 use curve25519_dalek::edwards::CompressedEdwardsY;
 

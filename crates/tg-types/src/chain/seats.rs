@@ -1,4 +1,4 @@
-//! From the validators of genesis to those of now: each set is named by the header of the last block that the set before voted on.
+//! From the validators of genesis to the current ones: the header of the last block on which a set voted names the next set.
 
 use super::page::FinalityProof;
 use super::{AnswerError, BlockHeader, FinalityError, SEATS_MAX, TrustRoot};

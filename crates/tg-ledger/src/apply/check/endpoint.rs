@@ -1,4 +1,4 @@
-//! Whether an endpoint can be ordered, and whether its provider may claim.
+//! Checks of endpoints: whether one can be ordered, and whether its provider may claim.
 
 use tg_types::{Amount, Digest, DurationMs, JobOrder, Lane, SignedVoucher};
 

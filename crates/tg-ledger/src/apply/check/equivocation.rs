@@ -1,4 +1,4 @@
-//! Votes that convict a validator.
+//! Checks of reports that a validator signed contradicting votes.
 
 use tg_types::chain::Equivocation;
 

@@ -1,4 +1,4 @@
-//! Whether the market's own transactions hold: needs, machines, bids, ratings, reports.
+//! Checks of the market's own transactions: needs, machines, bids, ratings, liveness reports.
 
 use std::collections::BTreeSet;
 

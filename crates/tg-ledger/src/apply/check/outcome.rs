@@ -1,11 +1,11 @@
-//! What comes of a check.
+//! The result types of checks.
 
 use tg_types::Amount;
 
 use crate::error::TransactionError;
 
-/// What comes of looking at a transaction: why it does not hold.
+/// The result of a check that returns nothing.
 pub(super) type Check = Result<(), TransactionError>;
 
-/// What each check returns: what the transaction spends beside the fee.
+/// The result of a check that returns what the transaction spends beside its fee.
 pub(super) type Spent = Result<Amount, TransactionError>;

@@ -1,4 +1,4 @@
-//! Whether sealed results of mode `replicate` hold.
+//! Checks of sealed and opened results of mode `replicate`.
 
 use tg_types::transaction::result_seal;
 use tg_types::{Digest, Receipt, VerificationMode};

@@ -1,4 +1,4 @@
-//! Whether what concerns the key of a sealed job holds.
+//! Checks of everything about the key of a sealed job.
 
 use tg_types::{
     Address, Amount, CapacityTier, DeclineReason, JobNeeds, JobOrder, Lane, LeaseId, ModeSet,

@@ -1,4 +1,4 @@
-//! Whether a seat may be asked for, or given back.
+//! Checks of requests for a validator's seat, and of giving one up.
 
 use tg_types::chain::{is_possession, is_seat_endpoint};
 use tg_types::{Address, Label};

@@ -1,4 +1,4 @@
-//! Whether a session key may sign what it signed, and whether one may be registered or taken back.
+//! Checks of session keys: whether one may sign a transaction, and whether one may be registered or revoked.
 
 use tg_types::session::is_session_key;
 use tg_types::{

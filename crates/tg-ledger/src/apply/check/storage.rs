@@ -1,4 +1,4 @@
-//! Whether statements about storage hold, and whether a validator can be asked for what it stated.
+//! Checks of statements about storage, and of questions whether a validator still holds a file.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Whether a validator may deal, and whether its votes hold.
+//! Checks of a validator's dealings and votes.
 
 use tg_types::limits::TRACE_EVIDENCE_BYTES_MAX;
 use tg_types::{

@@ -1,4 +1,4 @@
-//! Whether a validator may be ready for a version of the protocol.
+//! Checks of a validator's statement that it can execute the next version of the protocol.
 
 use tg_types::Address;
 

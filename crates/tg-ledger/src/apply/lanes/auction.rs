@@ -1,8 +1,9 @@
-//! The batch auction: once in a slot, all bids that were revealed in earlier slots, at one price for each class.
+//! The batch auction: once per slot, all bids that were revealed in earlier slots, at one price for each class.
 //!
-//! A class is a GPU model; the goods are seconds of a T4, which the throughput table turns into seconds of every other
-//! model, so bids and asks of all classes compare; what an offer asks beside GPU time is paid on top. [`tg_market::lane::auction`] clears them; a bid is served whole or
-//! not at all. Winners of one class pay one price, at most what they bid and at least what the machine asks.
+//! A class is a GPU model. Quantities are seconds of a T4, which the throughput table converts to seconds of every other
+//! model, so that bids and asks of all classes are comparable; what an offer asks beside GPU time is paid on top.
+//! [`tg_market::lane::auction`] clears them. A bid is served as a whole or not at all. All winners of a class pay one price,
+//! at most what they bid and at least what the machine asks.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

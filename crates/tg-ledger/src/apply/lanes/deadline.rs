@@ -1,8 +1,8 @@
-//! Guaranteed deadlines: admitted means reserved.
+//! Guaranteed deadlines: a job that is admitted has a reservation.
 //!
-//! When such a job is first looked at it gets a lease that begins now or later, with its collateral locked and its
-//! machine held for that time, or it is refused and its escrow goes back. Others use the machine meanwhile only if they
-//! end before. Its price rises with what is reserved of the machine at that time, on the curve of
+//! When such a job is first considered it either gets a lease that begins now or later, with its collateral locked and its
+//! machine held for that time, or it is refused and its escrow returned. Others use the machine before that only if they end
+//! in time. The price rises with the share of the machine that is reserved at that time, on the curve of
 //! [`tg_market::lane::deadline::reserved_price`]: from the offer's price of tier reserved to [`PRICE_SPAN`] times as much.
 
 use tg_market::book::{Looks, Reach};

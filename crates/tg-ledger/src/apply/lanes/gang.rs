@@ -1,7 +1,7 @@
-//! Gangs: all members at one time in one neighbourhood, or none.
+//! Gangs: jobs that need several machines at the same time in one neighbourhood, and get all of them or none.
 //!
-//! Which machines, [`tg_market::book::gang`] says: one for each member. Every member is paid what its own offer asks,
-//! and no member more than an equal share of the maximum price.
+//! [`tg_market::book::gang`] selects one machine for each member. Every member is paid what its own offer asks, and no
+//! member more than an equal share of the maximum price.
 
 use tg_market::Quote;
 use tg_market::book::Looks;

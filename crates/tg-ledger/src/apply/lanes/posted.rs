@@ -1,4 +1,4 @@
-//! Posted prices: one job to the cheapest machine that fits, at what it asks.
+//! Posted prices: each job gets the cheapest machine that fits, at the price that its offer asks.
 
 use tg_market::book::Looks;
 use tg_market::{JobDemand, Quote};

@@ -1,7 +1,7 @@
-//! Making room: a job that goes first may push out jobs that agreed to it.
+//! Preemption: a job may push out spot jobs to make room.
 //!
-//! Only jobs of tier spot are pushed out, only by jobs that are not, and only if less is lost than the newcomer pays
-//! ([`tg_market::lane::queue::victims`]). A running job has a grace to hand in its result.
+//! Only jobs of tier spot are preempted, only by jobs of another tier, and only if the loss is smaller than what the new job
+//! pays ([`tg_market::lane::queue::victims`]). A running job has a grace period to submit its result.
 
 use tg_market::lane::queue::{Preemptible, victims};
 use tg_market::placement::assess;

@@ -1,8 +1,8 @@
 //! Prices that follow demand: one for each GPU model, for the offers that chose it.
 //!
-//! The controller is [`tg_market::pricing::DynamicPrice`]. It moves between the least ask of the model and
-//! [`PRICE_SPAN`] times it, by a bounded step a block. A job is never charged more than its maximum price, whatever the
-//! price has become since its requestor looked.
+//! The controller is [`tg_market::pricing::DynamicPrice`]. It moves between the lowest ask of the model and [`PRICE_SPAN`]
+//! times it, by a bounded step per block. A job is never charged more than its maximum price, however the price has changed
+//! since its requestor saw it.
 
 use tg_market::pricing::{DynamicPrice, Load};
 use tg_types::{Amount, GpuModel};

@@ -1,10 +1,10 @@
-//! Moving what runs: now and then one running job goes to another machine, where it harms others less.
+//! Repacking: now and then one running job moves to another machine, where it takes less from others.
 //!
-//! Waiting jobs need no moving: they wait in one queue for all machines, and go to whatever becomes free in the same
-//! block. A running job is moved only if it agreed to be pushed out (tier spot), only within a budget (a hundredth of
-//! what runs in an hour, [`MOVE_LEASE_MS`]), and only if what is gained exceeds what is lost: the cost of its staying
-//! (price, risk, and what its place takes from the work to come for the time it may still run) less the cost of the
-//! best other place, against the work so far. It has the grace of everyone who is pushed out to hand in its result.
+//! Waiting jobs need not be moved: they wait in one queue for all machines, and get what becomes free in the same block. A
+//! running job is moved only if it agreed to preemption (tier spot), only within a budget (a hundredth of what runs in an
+//! hour, [`MOVE_LEASE_MS`]), and only if the gain exceeds the loss. The gain is the cost of staying (price, risk, and what
+//! its place takes from expected demand for the time that it may still run) minus the cost of the best other place; the loss
+//! is the work so far. It has the grace period of any preempted job to submit its result.
 
 use tg_market::book::Looks;
 use tg_market::placement::assess;

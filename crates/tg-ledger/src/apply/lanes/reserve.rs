@@ -1,10 +1,10 @@
-//! Machines held back for jobs that waited long enough, of the lanes of posted prices and of gangs.
+//! Machines that are held back for jobs that waited long enough, in the lanes of posted prices and of gangs.
 //!
-//! A job that waited as long as it may ([`Waiting::patience`](tg_market::lane::queue::Waiting::patience)) and fits nowhere
-//! gets the machines that are free first ([`tg_market::lane::backfill`]). They are held in the stock as a booking is, so
-//! others get a place there only if they must have ended before. In every block the job is looked at in its turn and takes
-//! the cheapest place that there is, held back or not; at the latest it has the machines when all leases there must have
-//! ended. Meanwhile it pays for what is idle there, block by block, and what cannot be paid is not held back any more.
+//! A job that has waited for its [`Waiting::patience`](tg_market::lane::queue::Waiting::patience) and fits nowhere gets the
+//! machines that become free first ([`tg_market::lane::backfill`]). They are held in the stock like a reservation, so other
+//! jobs run there only if they must end before. In every block the job is considered in its turn and takes the cheapest
+//! place that exists, held back or not; at the latest it has the machines when all leases on them must have ended. Meanwhile
+//! it pays block by block for the machines that stay idle, and what it cannot pay for is released.
 
 use tg_market::book::gang::member_demand;
 use tg_market::lane::backfill::{IdleRate, OFFERS_MAX, earliest, quote_at, suits};
