@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | agent | transactions, leases, single records | calls at work; each takes less than a millisecond |
 //! | read | lists, quotes, reasons, dry runs, proofs of state | calls at work on threads of their own, and answers on their way |
-//! | download | blobs to a client | answers on their way, one piece of each in memory |
+//! | download | blobs to a client | answers on their way, one piece of each in memory; of these one in eight looks for a blob elsewhere |
 //! | upload | blobs from a client | bodies on their way, one piece of each in memory, or one chunk of a MiB |
 //! | endpoint | requests to endpoints, and their providers | bodies in memory, and calls at work, most of which wait |
 //! | stream | events | streams |
@@ -33,6 +33,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// As many calls may wait for a pool as it has places, and at least so many with those: a call that waits holds its
 /// connection, and all that wait together must leave connections for others.
 const WAITING_MIN: usize = 32;
+
+/// One in so many calls for lists and blobs may look for a blob that is not here, which takes seconds.
+const SEARCH_PART: usize = 8;
 
 /// One part in so many of the places of those who follow the chain is the most that one peer may hold: a gateway has one call at each of
 /// its sources.
@@ -94,6 +97,7 @@ pub(crate) struct Lanes {
     pub(crate) agents: Arc<LanePool>,
     pub(crate) reads: Arc<LanePool>,
     pub(crate) sending: Arc<LanePool>,
+    pub(crate) searches: Arc<LanePool>,
     pub(crate) uploads: Arc<LanePool>,
     pub(crate) streams: Arc<LanePool>,
     pub(crate) followers: Arc<LanePool>,
@@ -115,6 +119,7 @@ impl Lanes {
             agents: pool(config.calls_max, Stage::Working),
             reads: pool(config.reads_max, Stage::Working),
             sending: pool(config.answers_max, Stage::Sending),
+            searches: pool(config.answers_max.div_ceil(SEARCH_PART), Stage::Working),
             uploads: pool(config.uploads_max, Stage::Body),
             streams: pool(config.streams_max, Stage::Working),
             followers: of(config.followers_max, Stage::Sending, FOLLOWER_SHARE),
@@ -213,6 +218,13 @@ impl LanePool {
                 return Ok(Ticket { _counted: counted });
             }
         }
+    }
+
+    /// A place, if one is free now.
+    pub(crate) fn enter_at_once(self: &Arc<Self>, peer: PeerAddress) -> Option<Ticket> {
+        let mut counted = Counted::new(self, peer)?;
+        counted._permit = Some(Arc::clone(&self.places).try_acquire_owned().ok()?);
+        Some(Ticket { _counted: counted })
     }
 
     /// The limit, if every place is taken.
