@@ -182,10 +182,10 @@ impl Connections {
         let mut table = self.table();
         let own = table.peers.get(&peer).copied().unwrap_or_default();
         if own >= peer.share(self.limit) {
-            table.make_room(Some(peer), |_| true)?;
+            table.make_room(Some(peer))?;
         } else if table.open.len() >= self.limit {
             let greatest = table.greatest();
-            table.make_room(greatest, |_| true)?;
+            table.make_room(greatest)?;
         }
         let connection = Arc::new(Connection {
             peer,
@@ -204,11 +204,12 @@ impl Connections {
         })
     }
 
-    /// Ends the connection that is stalled for longest in a stage, if there is one.
-    pub(crate) fn end_stalled(&self, stage: Stage) {
-        let is_stalled = |it: &Connection| it.stage() == stage;
-        // Without one nothing ends: the caller waits.
-        let _ = self.table().make_room(None, is_stalled);
+    /// Ends the connections that are stalled for longest in a stage, `most` at most. It looks at all connections.
+    pub(crate) fn end_stalled(&self, stage: Stage, most: usize) {
+        // Nothing is looked for among calls that may do nothing for as long as they like.
+        if stage.gives_way(Duration::MAX) {
+            self.table().end_stalled(stage, most);
+        }
     }
 
     /// Ends all of them.
@@ -248,20 +249,30 @@ impl Table {
         std::mem::take(&mut self.open)
     }
 
+    fn end_stalled(&mut self, stage: Stage, most: usize) {
+        let of_stage = self.open.iter().filter(|(_, it)| it.stage() == stage);
+        let of_stage = of_stage.map(|(number, it)| (it.still(), *number));
+        let mut stalled: Vec<(Duration, u64)> = of_stage
+            .filter(|(still, _)| stage.gives_way(*still))
+            .collect();
+        stalled.sort_unstable_by_key(|(still, _)| std::cmp::Reverse(*still));
+        for (_, number) in stalled.into_iter().take(most) {
+            if let Some(ended) = self.remove(number) {
+                ended.end.notify_one();
+            }
+        }
+    }
+
     /// The peer with the most connections.
     fn greatest(&self) -> Option<PeerAddress> {
         let greatest = self.peers.iter().max_by_key(|(_, count)| **count);
         greatest.map(|(peer, _)| *peer)
     }
 
-    /// Ends the connection that gives way first among those of a peer that `may` end; nothing if there is none.
-    fn make_room(
-        &mut self,
-        peer: Option<PeerAddress>,
-        may: impl Fn(&Connection) -> bool,
-    ) -> Option<()> {
+    /// Ends the connection that gives way first among those of a peer, or of all; nothing if there is none.
+    fn make_room(&mut self, peer: Option<PeerAddress>) -> Option<()> {
         let candidates = self.open.iter().filter(|(_, it)| {
-            peer.is_none_or(|peer| it.peer == peer) && it.stage().gives_way(it.still()) && may(it)
+            peer.is_none_or(|peer| it.peer == peer) && it.stage().gives_way(it.still())
         });
         let first = candidates.min_by_key(|(_, it)| (it.stage(), std::cmp::Reverse(it.still())));
         let number = *first?.0;
@@ -318,8 +329,38 @@ mod tests {
         // A body that arrives and a request that is worked on give no way.
         second.connection.enter(Stage::Working);
         assert!(connections.admit(PeerAddress::Loopback).is_none());
-        connections.end_stalled(Stage::Body);
+        connections.end_stalled(Stage::Body, 1);
         assert!(is_open(&newcomer));
+    }
+
+    #[test]
+    fn those_that_are_stalled_for_longest_end_together() {
+        let connections = Arc::new(Connections {
+            limit: 8,
+            started: Instant::now() - Duration::from_secs(5),
+            table: Mutex::default(),
+        });
+        let admit = |stage: Stage, moved_ms: u64| {
+            let place = connections.admit(PeerAddress::Loopback).unwrap();
+            place.connection.enter(stage);
+            place.connection.moved_ms.store(moved_ms, Ordering::Relaxed);
+            place
+        };
+        let places = [
+            admit(Stage::Sending, 3_000),
+            admit(Stage::Sending, 1_000),
+            admit(Stage::Body, 0),
+            admit(Stage::Sending, 2_000),
+            admit(Stage::Working, 0),
+            admit(Stage::Sending, 60_000),
+        ];
+        let open = || places.each_ref().map(is_open);
+        connections.end_stalled(Stage::Sending, 2);
+        assert_eq!(open(), [true, false, true, false, true, true]);
+        // One that moved lately is not stalled, and one that is at work never is.
+        connections.end_stalled(Stage::Sending, 9);
+        connections.end_stalled(Stage::Working, 9);
+        assert_eq!(open(), [false, false, true, false, true, true]);
     }
 
     #[test]

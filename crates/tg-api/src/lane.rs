@@ -27,7 +27,7 @@ use crate::config::ApiConfig;
 use crate::connection::{Connections, PeerAddress, SHARE, Stage};
 use crate::error::ApiError;
 
-/// How often a call that waits for its lane looks for stalled ones that hold it.
+/// How often the calls that wait for a lane look for stalled ones that hold it.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// As many calls may wait for a pool as it has places, and at least so many with those: a call that waits holds its
@@ -153,6 +153,8 @@ pub(crate) struct LanePool {
     peers: Mutex<BTreeMap<PeerAddress, usize>>,
     /// Calls that hold a place and wait for what may never come, in the order in which they began to.
     waits: Mutex<VecDeque<Arc<Notify>>>,
+    /// When a call that waits for a place looked for stalled ones.
+    looked: Mutex<Option<Instant>>,
 }
 
 impl LanePool {
@@ -165,6 +167,7 @@ impl LanePool {
             places: Arc::new(Semaphore::new(limit)),
             peers: Mutex::default(),
             waits: Mutex::default(),
+            looked: Mutex::default(),
         }
     }
 
@@ -210,7 +213,9 @@ impl LanePool {
             if Instant::now() >= until {
                 return Err(busy());
             }
-            connections.end_stalled(self.held_in);
+            if self.may_look() {
+                connections.end_stalled(self.held_in, self.waiting().max(1));
+            }
             // Stops: calls that wait for a block of a height that nobody has, and hold all places for good.
             self.end_longest();
             if let Ok(permit) = tokio::time::timeout(LOOK, &mut waiting).await {
@@ -218,6 +223,25 @@ impl LanePool {
                 return Ok(Ticket { _counted: counted });
             }
         }
+    }
+
+    /// Whether nobody looked for stalled calls for a while. Who does looks for all that wait.
+    ///
+    /// Stops: hundreds of calls that wait, each of which looks at thousands of connections ten times a second.
+    fn may_look(&self) -> bool {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if looked.is_some_and(|it| now.duration_since(it) < LOOK) {
+            return false;
+        }
+        *looked = Some(now);
+        true
+    }
+
+    /// How many calls wait for a place.
+    fn waiting(&self) -> usize {
+        let all: usize = self.peers().values().sum();
+        all.saturating_sub(self.limit)
     }
 
     /// A place, if one is free now.
@@ -389,6 +413,33 @@ mod tests {
         assert!(near.grow(25).is_ok());
         drop(near);
         assert!(room.peers().is_empty());
+    }
+
+    #[tokio::test]
+    async fn one_call_looks_for_all_that_wait() {
+        let config = ApiConfig {
+            answers_max: 2,
+            wait_max: Duration::from_millis(10),
+            ..ApiConfig::default()
+        };
+        let lanes = Lanes::new(&config, Arc::new(Connections::new(8)));
+        let sending = &lanes.sending;
+        let enter = || lanes.enter(sending, PeerAddress::Loopback);
+        let held = [enter().await, enter().await];
+        assert!(held.iter().all(Result::is_ok));
+        assert!(sending.looked.lock().is_ok_and(|it| it.is_none()));
+        let counted: Vec<Option<Counted>> = (0..3)
+            .map(|_| Counted::new(sending, PeerAddress::Loopback))
+            .collect();
+        assert_eq!(sending.waiting(), 3);
+        drop(counted);
+        let waits = tokio::join!(enter(), enter());
+        assert!(waits.0.is_err() && waits.1.is_err());
+        assert!(sending.looked.lock().is_ok_and(|it| it.is_some()));
+        // Both have waited for as long as one look is enough.
+        assert!(sending.may_look() && !sending.may_look());
+        drop(held);
+        assert_eq!(sending.waiting(), 0);
     }
 
     #[tokio::test]
