@@ -45,6 +45,15 @@ impl PeerAddress {
         Self::Remote(network)
     }
 
+    /// The network of 48 bits in which an IPv6 peer is: as much as providers give to one host.
+    pub(crate) const fn site(self) -> Option<[u8; 6]> {
+        match self {
+            // No public IPv6 network begins with 32 zeros, as all IPv4 addresses do here.
+            Self::Loopback | Self::Remote([0, 0, 0, 0, ..]) => None,
+            Self::Remote([a, b, c, d, e, f, _, _]) => Some([a, b, c, d, e, f]),
+        }
+    }
+
     /// Most of `limit` things that this peer may hold.
     pub(crate) const fn share(self, limit: usize) -> usize {
         self.part(limit, SHARE)
@@ -302,7 +311,14 @@ mod tests {
         assert_eq!(of("127.0.0.1:5"), of("[::1]:9"));
         assert_eq!(of("[::ffff:10.0.0.1]:1"), of("10.0.0.1:2"));
         assert_eq!(of("[2001:db8::1]:1"), of("[2001:db8::2:3]:1"));
-        assert_ne!(of("[2001:db8:0:1::1]:1"), of("[2001:db8::1]:1"));
+        let (one, other) = (of("[2001:db8:0:1::1]:1"), of("[2001:db8::1]:1"));
+        assert_ne!(one, other);
+        assert!(one.site().is_some() && one.site() == other.site());
+        assert_ne!(of("[2001:db8:1::1]:1").site(), other.site());
+        assert_eq!(
+            (of("10.0.0.1:1").site(), of("[::1]:9").site()),
+            (None, None)
+        );
         assert_eq!(
             (of("127.0.0.1:5").share(8), of("10.0.0.1:1").share(8)),
             (8, 2)

@@ -41,6 +41,9 @@ const SEARCH_PART: usize = 8;
 /// its sources.
 const FOLLOWER_SHARE: usize = 16;
 
+/// All networks of one site hold as much as so many of them, and half of the places at most.
+const SITE_PEERS: usize = 4;
+
 /// A kind of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallLane {
@@ -369,6 +372,7 @@ impl Counted {
         let room = pool.limit.saturating_mul(2).max(WAITING_MIN);
         if all >= room
             || (peer != PeerAddress::Loopback && own >= peer.part(pool.limit, pool.share))
+            || is_site_full(pool, peer, &peers)
         {
             return None;
         }
@@ -380,6 +384,19 @@ impl Counted {
             _permit: None,
         })
     }
+}
+
+/// Whether the site of a peer holds what all its networks together may.
+///
+/// Stops: one host that has thousands of networks of 64 bits, each of which counts as a peer.
+fn is_site_full(pool: &LanePool, peer: PeerAddress, peers: &BTreeMap<PeerAddress, usize>) -> bool {
+    let Some(site) = peer.site() else {
+        return false;
+    };
+    let its = peers.iter().filter(|(it, _)| it.site() == Some(site));
+    let all: usize = its.map(|(_, count)| count).sum();
+    let most = peer.part(pool.limit, pool.share).saturating_mul(SITE_PEERS);
+    all >= most.min(pool.limit.div_ceil(2))
 }
 
 impl Drop for Counted {
@@ -469,6 +486,32 @@ mod tests {
         assert!(came.is_ok());
         // One wait for one place.
         assert!(held.iter().all(|(_, call)| !ended(call)));
+    }
+
+    /// The attack: one host that calls from all networks that its provider gave it.
+    #[tokio::test]
+    async fn the_networks_of_one_host_do_not_fill_a_lane() {
+        let config = ApiConfig {
+            wait_max: Duration::ZERO,
+            ..ApiConfig::default()
+        };
+        let lanes = Lanes::new(&config, Arc::new(Connections::new(8)));
+        let network = |site: u8, last: u8| PeerAddress::Remote([32, 1, 13, 184, 0, site, 0, last]);
+        for (pool, of_one, of_all) in [(&lanes.followers, 4, 16), (&lanes.sending, 32, 64)] {
+            let mut held = Vec::new();
+            for last in 0..=u8::MAX {
+                while let Ok(ticket) = lanes.enter(pool, network(1, last)).await {
+                    held.push(ticket);
+                }
+                assert_eq!(held.len(), of_all.min(of_one * (usize::from(last) + 1)));
+            }
+            // A neighbour of another site has its places, and so has one of IPv4.
+            assert!(lanes.enter(pool, network(2, 0)).await.is_ok());
+            let old = PeerAddress::Remote([0, 0, 0, 0, 10, 0, 0, 1]);
+            assert!(lanes.enter(pool, old).await.is_ok());
+            drop(held);
+            assert!(lanes.enter(pool, network(1, 0)).await.is_ok());
+        }
     }
 
     #[test]
