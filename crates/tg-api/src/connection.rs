@@ -48,6 +48,15 @@ impl PeerAddress {
         Self::Remote(network)
     }
 
+    /// The network of 48 bits in which an IPv6 peer is: as much as providers give to one host.
+    pub(crate) const fn site(self) -> Option<[u8; 6]> {
+        match self {
+            // No public IPv6 network begins with 32 zeros, as all IPv4 addresses do here.
+            Self::Loopback | Self::Remote([0, 0, 0, 0, ..]) => None,
+            Self::Remote([a, b, c, d, e, f, _, _]) => Some([a, b, c, d, e, f]),
+        }
+    }
+
     /// Most of `limit` things that this peer may hold.
     pub(crate) const fn share(self, limit: usize) -> usize {
         self.part(limit, SHARE)
@@ -215,10 +224,10 @@ impl Connections {
         let mut table = self.table();
         let own = table.peers.get(&peer).copied().unwrap_or_default();
         if own >= peer.share(self.limit) {
-            table.make_room(Some(peer), |_| true)?;
+            table.make_room(Some(peer))?;
         } else if table.open.len() >= self.limit {
             let greatest = table.greatest();
-            table.make_room(greatest, |_| true)?;
+            table.make_room(greatest)?;
         }
         let connection = Arc::new(Connection {
             peer,
@@ -239,11 +248,12 @@ impl Connections {
         })
     }
 
-    /// Ends the connection that is stalled for longest in a stage, if there is one.
-    pub(crate) fn end_stalled(&self, stage: Stage) {
-        let is_stalled = |it: &Connection| it.stage() == stage;
-        // Without one nothing ends: the caller waits.
-        let _ = self.table().make_room(None, is_stalled);
+    /// Ends the connections that are stalled for longest in a stage, `most` at most. It looks at all connections.
+    pub(crate) fn end_stalled(&self, stage: Stage, most: usize) {
+        // Nothing is looked for among calls that may do nothing for as long as they like.
+        if stage.gives_way(Duration::MAX, Duration::ZERO) {
+            self.table().end_stalled(stage, most);
+        }
     }
 
     /// Ends all of them.
@@ -283,22 +293,33 @@ impl Table {
         std::mem::take(&mut self.open)
     }
 
+    fn end_stalled(&mut self, stage: Stage, most: usize) {
+        let of_stage = self.open.iter().filter(|(_, it)| it.stage() == stage);
+        let mut stalled: Vec<(Duration, u64)> = of_stage
+            .map(|(number, it)| (it.still(), it.behind(), *number))
+            .filter(|(still, behind, _)| stage.gives_way(*still, *behind))
+            .map(|(still, _, number)| (still, number))
+            .collect();
+        stalled.sort_unstable_by_key(|(still, _)| std::cmp::Reverse(*still));
+        for (_, number) in stalled.into_iter().take(most) {
+            if let Some(ended) = self.remove(number) {
+                ended.end.notify_one();
+            }
+        }
+    }
+
     /// The peer with the most connections.
     fn greatest(&self) -> Option<PeerAddress> {
         let greatest = self.peers.iter().max_by_key(|(_, count)| **count);
         greatest.map(|(peer, _)| *peer)
     }
 
-    /// Ends the connection that gives way first among those of a peer that `may` end; nothing if there is none.
-    fn make_room(
-        &mut self,
-        peer: Option<PeerAddress>,
-        may: impl Fn(&Connection) -> bool,
-    ) -> Option<()> {
+    /// Ends the connection that gives way first among those of a peer, or of all; nothing if there is none.
+    fn make_room(&mut self, peer: Option<PeerAddress>) -> Option<()> {
         let candidates = self
             .open
             .iter()
-            .filter(|(_, it)| peer.is_none_or(|peer| it.peer == peer) && it.gives_way() && may(it));
+            .filter(|(_, it)| peer.is_none_or(|peer| it.peer == peer) && it.gives_way());
         let first = candidates.min_by_key(|(_, it)| (it.stage(), std::cmp::Reverse(it.still())));
         let number = *first?.0;
         let ended = self.remove(number)?;
@@ -327,7 +348,14 @@ mod tests {
         assert_eq!(of("127.0.0.1:5"), of("[::1]:9"));
         assert_eq!(of("[::ffff:10.0.0.1]:1"), of("10.0.0.1:2"));
         assert_eq!(of("[2001:db8::1]:1"), of("[2001:db8::2:3]:1"));
-        assert_ne!(of("[2001:db8:0:1::1]:1"), of("[2001:db8::1]:1"));
+        let (one, other) = (of("[2001:db8:0:1::1]:1"), of("[2001:db8::1]:1"));
+        assert_ne!(one, other);
+        assert!(one.site().is_some() && one.site() == other.site());
+        assert_ne!(of("[2001:db8:1::1]:1").site(), other.site());
+        assert_eq!(
+            (of("10.0.0.1:1").site(), of("[::1]:9").site()),
+            (None, None)
+        );
         assert_eq!(
             (of("127.0.0.1:5").share(8), of("10.0.0.1:1").share(8)),
             (8, 2)
@@ -354,7 +382,7 @@ mod tests {
         // A body that arrives and a request that is worked on give no way.
         second.connection.enter(Stage::Working);
         assert!(connections.admit(PeerAddress::Loopback).is_none());
-        connections.end_stalled(Stage::Body);
+        connections.end_stalled(Stage::Body, 1);
         assert!(is_open(&newcomer));
     }
 
@@ -369,10 +397,40 @@ mod tests {
         places[0].connection.fell_behind(almost);
         places[1].connection.fell_behind(BEHIND);
         for _ in 0..2 {
-            connections.end_stalled(Stage::Sending);
+            connections.end_stalled(Stage::Sending, 9);
             let open = [&places[0], &places[1], &places[2]].map(is_open);
             assert_eq!(open, [true, false, true]);
         }
+    }
+
+    #[test]
+    fn those_that_are_stalled_for_longest_end_together() {
+        let connections = Arc::new(Connections {
+            limit: 8,
+            started: Instant::now() - Duration::from_secs(5),
+            table: Mutex::default(),
+        });
+        let admit = |stage: Stage, moved_ms: u64| {
+            let place = connections.admit(PeerAddress::Loopback).unwrap();
+            place.connection.enter(stage);
+            place.connection.moved_ms.store(moved_ms, Ordering::Relaxed);
+            place
+        };
+        let places = [
+            admit(Stage::Sending, 3_000),
+            admit(Stage::Sending, 1_000),
+            admit(Stage::Body, 0),
+            admit(Stage::Sending, 2_000),
+            admit(Stage::Working, 0),
+            admit(Stage::Sending, 60_000),
+        ];
+        let open = || places.each_ref().map(is_open);
+        connections.end_stalled(Stage::Sending, 2);
+        assert_eq!(open(), [true, false, true, false, true, true]);
+        // One that moved lately is not stalled, and one that is at work never is.
+        connections.end_stalled(Stage::Sending, 9);
+        connections.end_stalled(Stage::Working, 9);
+        assert_eq!(open(), [false, false, true, false, true, true]);
     }
 
     #[test]

@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tg_sdk::dto::EventDto;
+use tg_types::{JobId, LeaseId};
 use tokio::sync::watch;
 
 use crate::port::FinalizedEvents;
 
-/// Events that are kept of all blocks together, of about a quarter of a kilobyte each.
+/// Events that are kept of all blocks together, of about half a kilobyte each.
 const KEPT_MAX: usize = 20_000;
 
 /// Where an event stands among all: the height of its block and its place in it, which are the same on every node.
@@ -81,6 +83,37 @@ impl FromStr for EventPlace {
     }
 }
 
+/// An event as streams send it.
+#[derive(Debug)]
+pub(crate) struct RenderedEvent {
+    /// The job it concerns.
+    pub(crate) job: Option<JobId>,
+    /// The lease it concerns.
+    pub(crate) lease: Option<LeaseId>,
+    /// What happened.
+    pub(crate) kind: String,
+    /// All of it, as JSON.
+    pub(crate) data: String,
+}
+
+impl RenderedEvent {
+    pub(crate) fn of(event: &EventDto) -> Self {
+        Self {
+            job: event.job,
+            lease: event.lease,
+            kind: event.kind.clone(),
+            data: serde_json::to_string(event).unwrap_or_default(),
+        }
+    }
+}
+
+/// The events of a block. Stops: streams that have all that is kept rendered anew, each for a request of some bytes.
+#[derive(Debug)]
+pub(crate) struct RenderedBlock {
+    pub(crate) height: u64,
+    pub(crate) events: Vec<RenderedEvent>,
+}
+
 /// What is kept after a place.
 #[derive(Debug)]
 pub(crate) struct EventsAfter {
@@ -89,7 +122,7 @@ pub(crate) struct EventsAfter {
     /// The height from which on none is missing.
     pub(crate) since: u64,
     /// Blocks with events, oldest first, and how many events of each are not after the place.
-    pub(crate) blocks: Vec<(FinalizedEvents, usize)>,
+    pub(crate) blocks: Vec<(Arc<RenderedBlock>, usize)>,
     /// The end of the newest block.
     pub(crate) end: EventPlace,
     /// The time of the newest block.
@@ -106,7 +139,7 @@ pub(crate) struct EventLog {
 #[derive(Debug, Default)]
 struct KeptEvents {
     /// Those with events, oldest first.
-    blocks: VecDeque<FinalizedEvents>,
+    blocks: VecDeque<Arc<RenderedBlock>>,
     /// How many events they have.
     events: usize,
     /// Nothing before the first block, and after blocks may have been missed.
@@ -126,9 +159,13 @@ impl EventLog {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the events of the next block.
-    pub(crate) fn note(&self, block: &FinalizedEvents) {
-        self.kept().note(block);
+    /// Keeps the events of the next block, which are rendered here for all streams.
+    pub(crate) fn note(&self, block: &FinalizedEvents, events: &[EventDto]) {
+        let rendered = RenderedBlock {
+            height: block.height,
+            events: events.iter().map(RenderedEvent::of).collect(),
+        };
+        self.kept().note(rendered, block.timestamp_ms);
         self.noted.send_modify(|it| *it = it.wrapping_add(1));
     }
 
@@ -162,7 +199,7 @@ impl EventLog {
         let first = kept.blocks.partition_point(|it| it.height < from);
         let blocks = kept.blocks.range(first..).map(|block| {
             let is_begun = place.filter(|it| it.height == block.height);
-            (block.clone(), is_begun.map_or(0, EventPlace::told))
+            (Arc::clone(block), is_begun.map_or(0, EventPlace::told))
         });
         Some(EventsAfter {
             is_lost: is_ahead || place.is_some_and(|it| it.next_height() < span.since),
@@ -175,7 +212,7 @@ impl EventLog {
 }
 
 impl KeptEvents {
-    fn note(&mut self, block: &FinalizedEvents) {
+    fn note(&mut self, block: RenderedBlock, timestamp_ms: u64) {
         let next = self.span.map(|it| it.newest.saturating_add(1));
         if next.is_some_and(|it| it != block.height) {
             // A node that begins anew at a later state has not seen what was between.
@@ -184,11 +221,11 @@ impl KeptEvents {
         self.span = Some(KeptSpan {
             since: self.span.map_or(block.height, |it| it.since),
             newest: block.height,
-            newest_ms: block.timestamp_ms,
+            newest_ms: timestamp_ms,
         });
         if !block.events.is_empty() {
             self.events = self.events.saturating_add(block.events.len());
-            self.blocks.push_back(block.clone());
+            self.blocks.push_back(Arc::new(block));
         }
         while self.events > KEPT_MAX {
             let Some(forgotten) = self.blocks.pop_front() else {
@@ -205,12 +242,10 @@ impl KeptEvents {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use std::sync::Arc;
-
     use tg_ledger::Event;
-    use tg_types::{JobId, LeaseId};
 
     use super::*;
+    use crate::view;
 
     fn block(height: u64, events: usize) -> FinalizedEvents {
         let event = Event::ReplicasDiffer {
@@ -224,10 +259,15 @@ mod tests {
         }
     }
 
+    fn note(log: &EventLog, height: u64, events: usize) {
+        let block = block(height, events);
+        log.note(&block, &view::events(&block));
+    }
+
     fn log(blocks: &[(u64, usize)]) -> EventLog {
         let log = EventLog::default();
         for &(height, events) in blocks {
-            log.note(&block(height, events));
+            note(&log, height, events);
         }
         log
     }
@@ -268,17 +308,28 @@ mod tests {
         check(&log, "3", true, &["7-0", "7-1", "8-0"]);
         // Nothing is known of blocks that are not there.
         check(&log, "9-0", true, &[]);
-        log.note(&block(9, KEPT_MAX));
+        note(&log, 9, KEPT_MAX);
         assert_eq!(after(&log, "8").1.len(), KEPT_MAX);
         assert!(!after(&log, "8").0 && after(&log, "8-0").0);
         // Blocks are missing between, or may be.
-        log.note(&block(12, 1));
+        note(&log, 12, 1);
         check(&log, "9-5", true, &["12-0"]);
         log.lost();
         assert!(log.after(None).is_none() && log.end().is_none());
-        log.note(&block(13, 1));
+        note(&log, 13, 1);
         check(&log, "12", false, &["13-0"]);
         check(&log, "12-0", true, &["13-0"]);
+    }
+
+    #[test]
+    fn the_events_of_a_block_are_rendered_once_for_all_streams() {
+        let log = log(&[(7, 2)]);
+        let told = || log.after(None).unwrap().blocks.remove(0).0;
+        assert!(Arc::ptr_eq(&told(), &told()));
+        let block = told();
+        let event = &block.events[1];
+        assert_eq!(event.job, Some(JobId::new([1; 32])));
+        assert!(event.data.contains("\"height\":7"), "{}", event.data);
     }
 
     #[test]

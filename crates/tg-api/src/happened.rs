@@ -42,14 +42,15 @@ impl JobEvents {
         remembered.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, block: &FinalizedEvents) {
-        self.log.note(block);
+    /// Remembers what a block did.
+    pub(crate) fn note(&self, block: &FinalizedEvents) {
+        let events = view::events(block);
+        self.log.note(block, &events);
         let mut remembered = self.remembered();
         remembered.since.get_or_insert(block.height);
-        let events = view::events(block).into_iter();
-        remembered
-            .events
-            .extend(events.filter(|it| it.job.is_some() || it.lease.is_some()));
+        let of_jobs = |it: &EventDto| it.job.is_some() || it.lease.is_some();
+        let events = events.into_iter().filter(of_jobs);
+        remembered.events.extend(events);
         while remembered.events.len() > REMEMBERED_MAX {
             // What is left of its block is not all that the block did.
             let forgotten = remembered.events.pop_front();

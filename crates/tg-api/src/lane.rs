@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | agent | transactions, leases, single records | calls at work; each takes less than a millisecond |
 //! | read | lists, quotes, reasons, dry runs, proofs of state | calls at work on threads of their own, and answers on their way |
-//! | download | blobs to a client | answers on their way, one piece of each in memory |
+//! | download | blobs to a client | answers on their way, one piece of each in memory; of these one in eight looks for a blob elsewhere |
 //! | upload | blobs from a client | bodies on their way, one piece of each in memory, or one chunk of a MiB |
 //! | endpoint | requests to endpoints, and their providers | bodies in memory, and calls at work, most of which wait |
 //! | stream | events | streams |
@@ -27,16 +27,22 @@ use crate::config::ApiConfig;
 use crate::connection::{Connections, PeerAddress, SHARE, Stage};
 use crate::error::ApiError;
 
-/// How often a call that waits for its lane looks for stalled ones that hold it.
+/// How often the calls that wait for a lane look for stalled ones that hold it.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// As many calls may wait for a pool as it has places, and at least so many with those: a call that waits holds its
 /// connection, and all that wait together must leave connections for others.
 const WAITING_MIN: usize = 32;
 
+/// One in so many calls for lists and blobs may look for a blob that is not here, which takes seconds.
+const SEARCH_PART: usize = 8;
+
 /// One part in so many of the places of those who follow the chain is the most that one peer may hold: a gateway has one call at each of
 /// its sources.
 const FOLLOWER_SHARE: usize = 16;
+
+/// All networks of one site hold as much as so many of them, and half of the places at most.
+const SITE_PEERS: usize = 4;
 
 /// A kind of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +100,7 @@ pub(crate) struct Lanes {
     pub(crate) agents: Arc<LanePool>,
     pub(crate) reads: Arc<LanePool>,
     pub(crate) sending: Arc<LanePool>,
+    pub(crate) searches: Arc<LanePool>,
     pub(crate) uploads: Arc<LanePool>,
     pub(crate) streams: Arc<LanePool>,
     pub(crate) followers: Arc<LanePool>,
@@ -115,6 +122,7 @@ impl Lanes {
             agents: pool(config.calls_max, Stage::Working),
             reads: pool(config.reads_max, Stage::Working),
             sending: pool(config.answers_max, Stage::Sending),
+            searches: pool(config.answers_max.div_ceil(SEARCH_PART), Stage::Working),
             uploads: pool(config.uploads_max, Stage::Body),
             streams: pool(config.streams_max, Stage::Working),
             followers: of(config.followers_max, Stage::Sending, FOLLOWER_SHARE),
@@ -148,6 +156,8 @@ pub(crate) struct LanePool {
     peers: Mutex<BTreeMap<PeerAddress, usize>>,
     /// Calls that hold a place and wait for what may never come, in the order in which they began to.
     waits: Mutex<VecDeque<Arc<Notify>>>,
+    /// When a call that waits for a place looked for stalled ones.
+    looked: Mutex<Option<Instant>>,
 }
 
 impl LanePool {
@@ -160,6 +170,7 @@ impl LanePool {
             places: Arc::new(Semaphore::new(limit)),
             peers: Mutex::default(),
             waits: Mutex::default(),
+            looked: Mutex::default(),
         }
     }
 
@@ -205,7 +216,9 @@ impl LanePool {
             if Instant::now() >= until {
                 return Err(busy());
             }
-            connections.end_stalled(self.held_in);
+            if self.may_look() {
+                connections.end_stalled(self.held_in, self.waiting().max(1));
+            }
             // Stops: calls that wait for a block of a height that nobody has, and hold all places for good.
             self.end_longest();
             if let Ok(permit) = tokio::time::timeout(LOOK, &mut waiting).await {
@@ -213,6 +226,32 @@ impl LanePool {
                 return Ok(Ticket { _counted: counted });
             }
         }
+    }
+
+    /// Whether nobody looked for stalled calls for a while. Who does looks for all that wait.
+    ///
+    /// Stops: hundreds of calls that wait, each of which looks at thousands of connections ten times a second.
+    fn may_look(&self) -> bool {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if looked.is_some_and(|it| now.duration_since(it) < LOOK) {
+            return false;
+        }
+        *looked = Some(now);
+        true
+    }
+
+    /// How many calls wait for a place.
+    fn waiting(&self) -> usize {
+        let all: usize = self.peers().values().sum();
+        all.saturating_sub(self.limit)
+    }
+
+    /// A place, if one is free now.
+    pub(crate) fn enter_at_once(self: &Arc<Self>, peer: PeerAddress) -> Option<Ticket> {
+        let mut counted = Counted::new(self, peer)?;
+        counted._permit = Some(Arc::clone(&self.places).try_acquire_owned().ok()?);
+        Some(Ticket { _counted: counted })
     }
 
     /// The limit, if every place is taken.
@@ -333,6 +372,7 @@ impl Counted {
         let room = pool.limit.saturating_mul(2).max(WAITING_MIN);
         if all >= room
             || (peer != PeerAddress::Loopback && own >= peer.part(pool.limit, pool.share))
+            || is_site_full(pool, peer, &peers)
         {
             return None;
         }
@@ -344,6 +384,19 @@ impl Counted {
             _permit: None,
         })
     }
+}
+
+/// Whether the site of a peer holds what all its networks together may.
+///
+/// Stops: one host that has thousands of networks of 64 bits, each of which counts as a peer.
+fn is_site_full(pool: &LanePool, peer: PeerAddress, peers: &BTreeMap<PeerAddress, usize>) -> bool {
+    let Some(site) = peer.site() else {
+        return false;
+    };
+    let its = peers.iter().filter(|(it, _)| it.site() == Some(site));
+    let all: usize = its.map(|(_, count)| count).sum();
+    let most = peer.part(pool.limit, pool.share).saturating_mul(SITE_PEERS);
+    all >= most.min(pool.limit.div_ceil(2))
 }
 
 impl Drop for Counted {
@@ -380,6 +433,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn one_call_looks_for_all_that_wait() {
+        let config = ApiConfig {
+            answers_max: 2,
+            wait_max: Duration::from_millis(10),
+            ..ApiConfig::default()
+        };
+        let lanes = Lanes::new(&config, Arc::new(Connections::new(8)));
+        let sending = &lanes.sending;
+        let enter = || lanes.enter(sending, PeerAddress::Loopback);
+        let held = [enter().await, enter().await];
+        assert!(held.iter().all(Result::is_ok));
+        assert!(sending.looked.lock().is_ok_and(|it| it.is_none()));
+        let counted: Vec<Option<Counted>> = (0..3)
+            .map(|_| Counted::new(sending, PeerAddress::Loopback))
+            .collect();
+        assert_eq!(sending.waiting(), 3);
+        drop(counted);
+        let waits = tokio::join!(enter(), enter());
+        assert!(waits.0.is_err() && waits.1.is_err());
+        assert!(sending.looked.lock().is_ok_and(|it| it.is_some()));
+        // Both have waited for as long as one look is enough.
+        assert!(sending.may_look() && !sending.may_look());
+        drop(held);
+        assert_eq!(sending.waiting(), 0);
+    }
+
+    #[tokio::test]
     async fn a_peer_holds_few_of_the_places_of_followers_and_a_full_lane_ends_the_longest_wait() {
         let config = ApiConfig {
             followers_max: 32,
@@ -406,6 +486,32 @@ mod tests {
         assert!(came.is_ok());
         // One wait for one place.
         assert!(held.iter().all(|(_, call)| !ended(call)));
+    }
+
+    /// The attack: one host that calls from all networks that its provider gave it.
+    #[tokio::test]
+    async fn the_networks_of_one_host_do_not_fill_a_lane() {
+        let config = ApiConfig {
+            wait_max: Duration::ZERO,
+            ..ApiConfig::default()
+        };
+        let lanes = Lanes::new(&config, Arc::new(Connections::new(8)));
+        let network = |site: u8, last: u8| PeerAddress::Remote([32, 1, 13, 184, 0, site, 0, last]);
+        for (pool, of_one, of_all) in [(&lanes.followers, 4, 16), (&lanes.sending, 32, 64)] {
+            let mut held = Vec::new();
+            for last in 0..=u8::MAX {
+                while let Ok(ticket) = lanes.enter(pool, network(1, last)).await {
+                    held.push(ticket);
+                }
+                assert_eq!(held.len(), of_all.min(of_one * (usize::from(last) + 1)));
+            }
+            // A neighbour of another site has its places, and so has one of IPv4.
+            assert!(lanes.enter(pool, network(2, 0)).await.is_ok());
+            let old = PeerAddress::Remote([0, 0, 0, 0, 10, 0, 0, 1]);
+            assert!(lanes.enter(pool, old).await.is_ok());
+            drop(held);
+            assert!(lanes.enter(pool, network(1, 0)).await.is_ok());
+        }
     }
 
     #[test]

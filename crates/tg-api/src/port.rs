@@ -215,6 +215,9 @@ pub trait GridPort: Send + Sync + 'static {
     /// A blob, or nothing if it is not held.
     fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Box<dyn BlobSource>>>;
 
+    /// Looks for a blob that is not held, for some seconds; whether it is held then.
+    fn find_blob(&self, digest: Digest) -> PortFuture<'_, bool>;
+
     /// The chunks of a blob, or nothing if it is not held.
     fn chunk_tree(&self, digest: Digest) -> PortFuture<'_, Option<Arc<ChunkTree>>>;
 

@@ -1,7 +1,7 @@
 //! Everything that speaks to a grid, or is one.
 //!
 //! Read in this order:
-//! 1. [`port`] - a node as the API sees it
+//! 1. [`port`] - a node as the API sees it; `named`, which blobs records name
 //! 2. [`embedded`] - a whole grid in this process
 //! 3. [`networks`] - what a key signs for
 //! 4. [`connect`] - a grid behind an API
@@ -33,6 +33,7 @@ pub(crate) mod job_args;
 pub(crate) mod ledger_args;
 pub(crate) mod machine;
 pub(crate) mod model_args;
+mod named;
 pub(crate) mod networks;
 pub(crate) mod node_args;
 pub(crate) mod order_args;

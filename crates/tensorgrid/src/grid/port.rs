@@ -25,6 +25,7 @@ use tokio::sync::{broadcast, mpsc};
 
 use super::blob;
 use super::development;
+use super::named::LatestNames;
 use crate::network::uplinks::Uplinks;
 use tg_console::accounts;
 use tg_console::outcome::Failure;
@@ -48,8 +49,8 @@ pub(crate) struct NodePort {
     network: String,
     /// Names of the funded accounts of a development network; `None` on another.
     funded: Option<Vec<String>>,
-    /// One blob at a time is looked for among all that records name.
-    search: Arc<tokio::sync::Mutex<()>>,
+    /// Among which blobs are looked for at other validators.
+    names: LatestNames,
     /// The faucet's transactions go one after the other, so that their nonces do.
     faucet: tokio::sync::Mutex<()>,
     /// The chunks of blobs that were asked for lately: their nodes take a whole read of the blob.
@@ -86,7 +87,7 @@ impl NodePort {
             nodes,
             network,
             funded,
-            search: Arc::default(),
+            names: LatestNames::default(),
             faucet: tokio::sync::Mutex::default(),
             trees: Mutex::default(),
             uplinks: None,
@@ -319,20 +320,25 @@ impl GridPort for NodePort {
     }
 
     fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Box<dyn BlobSource>>> {
-        let stores = self.stores();
-        let node = self.node().clone();
-        let search = Arc::clone(&self.search);
+        blob::open(self.stores(), digest)
+    }
+
+    /// What no record names is not asked of the other validators, so that whoever asks this one for nonsense gives them no work.
+    fn find_blob(&self, digest: Digest) -> PortFuture<'_, bool> {
         Box::pin(async move {
-            let here = blob::open(stores.clone(), digest).await?;
-            if here.is_some() || !is_named(&node, digest, &search).await {
-                return Ok(here);
+            let node = self.node();
+            let tip = node.snapshot();
+            let (height, state) = (tip.block.header.height.get(), Arc::clone(&tip.state));
+            let walk = move || named_blobs(&state);
+            if !self.names.contains(height, &digest, walk).await {
+                return Ok(false);
             }
             node.needs_blob(digest);
             let since = Instant::now();
             while since.elapsed() < SEARCH && !node.blobs().contains(&digest) {
                 tokio::time::sleep(SEARCH_POLL).await;
             }
-            blob::open(stores, digest).await
+            Ok(node.blobs().contains(&digest))
         })
     }
 
@@ -340,10 +346,6 @@ impl GridPort for NodePort {
         Box::pin(async move {
             if let Some(tree) = self.known_tree(&digest) {
                 return Ok(Some(tree));
-            }
-            // It may have to be looked for first.
-            if self.blob(digest).await?.is_none() {
-                return Ok(None);
             }
             let tree = blob::chunk_tree(self.stores(), digest).await?.map(Arc::new);
             if let Some(tree) = &tree {
@@ -398,15 +400,6 @@ async fn await_height(node: &NodeHandle, height: u64, wait: Duration) {
     };
     // Without one in time, the caller answers that there is none.
     let _ = tokio::time::timeout(wait, waiting).await;
-}
-
-/// Whether a record of the ledger names a blob: what nobody names is not asked of the other validators, so that whoever asks
-/// this one for nonsense gives them no work.
-async fn is_named(node: &NodeHandle, digest: Digest, turn: &tokio::sync::Mutex<()>) -> bool {
-    let _turn = turn.lock().await;
-    let state = Arc::clone(&node.snapshot().state);
-    let named = tokio::task::spawn_blocking(move || named_blobs(&state).contains(&digest));
-    named.await.unwrap_or(false)
 }
 
 impl DevelopmentPort for NodePort {

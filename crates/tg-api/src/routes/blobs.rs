@@ -17,10 +17,11 @@ use tg_types::Digest;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::extract::{Id, SharedState};
-use crate::connection::{Connection, Stage};
+use crate::connection::{Connection, PeerAddress, Stage};
 use crate::error::ApiError;
 use crate::incoming::IncomingBody;
 use crate::port::{BlobSink, BlobSource, PortError, UploadEnd};
+use crate::shared::Shared;
 use crate::upload;
 
 /// Bytes of an upload that are written at once.
@@ -39,8 +40,15 @@ const PIECE_BYTES: usize = 128 << 10;
         (status = 503, body = ErrorBody, description = "It was damaged, and is missing from now on"),
     ),
 )]
-pub(super) async fn get(shared: SharedState, Id(digest): Id<Digest>) -> Result<Response, ApiError> {
-    let source = shared.port.blob(digest).await?;
+pub(super) async fn get(
+    shared: SharedState,
+    Id(digest): Id<Digest>,
+    Extension(connection): Extension<Arc<Connection>>,
+) -> Result<Response, ApiError> {
+    let mut source = shared.port.blob(digest).await?;
+    if source.is_none() && find(&shared, connection.peer, digest).await? {
+        source = shared.port.blob(digest).await?;
+    }
     let source = source.ok_or_else(|| ApiError::not_found("blob", &digest))?;
     let (size, body) = blob_body(source).await?;
     let headers = [
@@ -56,6 +64,20 @@ pub(super) async fn get(shared: SharedState, Id(digest): Id<Digest>) -> Result<R
         (header::CONTENT_SECURITY_POLICY, "sandbox".to_owned()),
     ];
     Ok((headers, body).into_response())
+}
+
+/// Looks for a blob that is not held, if few others are looked for; whether it is held then.
+///
+/// Stops: calls for what records name and nobody has, which hold all places of lists and downloads for as long as it is looked for.
+pub(super) async fn find(
+    shared: &Shared,
+    peer: PeerAddress,
+    digest: Digest,
+) -> Result<bool, ApiError> {
+    let Some(_place) = shared.lanes.searches.enter_at_once(peer) else {
+        return Ok(false);
+    };
+    Ok(shared.port.find_blob(digest).await?)
 }
 
 /// The size of a source, and an answer of its pieces.

@@ -1,13 +1,17 @@
 //! Blobs in chunks that are checked one by one, so that a transfer goes on where it broke off.
 
-use axum::extract::Path;
+use std::sync::Arc;
+
+use axum::extract::{Extension, Path};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use tg_sdk::ErrorBody;
 use tg_sdk::text::FromText;
 use tg_types::{Digest, Encode as _};
 
+use super::blobs;
 use super::extract::{Id, SharedState};
+use crate::connection::Connection;
 use crate::error::ApiError;
 
 /// The size of a blob and the nodes of its hash tree that stand for a MiB each, in the canonical encoding of a chunk tree. Whoever
@@ -26,8 +30,12 @@ use crate::error::ApiError;
 pub(super) async fn tree(
     shared: SharedState,
     Id(digest): Id<Digest>,
+    Extension(connection): Extension<Arc<Connection>>,
 ) -> Result<Response, ApiError> {
-    let tree = shared.port.chunk_tree(digest).await?;
+    let mut tree = shared.port.chunk_tree(digest).await?;
+    if tree.is_none() && blobs::find(&shared, connection.peer, digest).await? {
+        tree = shared.port.chunk_tree(digest).await?;
+    }
     let tree = tree.ok_or_else(|| ApiError::not_found("blob", &digest))?;
     Ok(answer(tree.to_bytes()))
 }

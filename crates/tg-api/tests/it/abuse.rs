@@ -11,7 +11,7 @@ use tg_types::{Amount, Digest, Transaction};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::grid::{Grid, wallet};
+use crate::grid::{Grid, LOST, wallet};
 
 /// Memory of this process in bytes.
 fn memory() -> usize {
@@ -150,6 +150,37 @@ async fn more_connections_than_there_is_room_for_leave_room() {
     // The first ones were closed.
     let closed = tokio::time::timeout(Duration::from_secs(2), held[0].read_u8()).await;
     assert!(closed.unwrap().is_err());
+}
+
+/// Stops: calls for what nobody has, which hold the places of lists and downloads for as long as it is looked for.
+#[tokio::test]
+async fn who_asks_for_what_nobody_has_keeps_nobody_from_lists_and_blobs() {
+    let config = ApiConfig {
+        answers_max: 8,
+        ..ApiConfig::default()
+    };
+    let (server, client) = Grid::new().serve(config).await;
+    let held = client.put_blob(vec![7; 1_000]).await.unwrap().digest;
+    let lost = Digest::of_blob(LOST);
+    let mut hostile = Vec::new();
+    for path in ["", "/chunks"].repeat(8) {
+        let get = format!("GET /v1/blobs/{lost}{path} HTTP/1.1\r\nhost: x\r\n\r\n");
+        hostile.extend(begin(server.address(), &get).await);
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let asked = Instant::now();
+    client.offers().await.unwrap();
+    client.blob(held, 1_000).await.unwrap();
+    // It is looked for for five seconds.
+    let waited = asked.elapsed();
+    assert!(waited < Duration::from_secs(2), "{waited:?}");
+    // All but one were told at once that it is not here.
+    let mut answered = 0;
+    for stream in &mut hostile {
+        let head = tokio::time::timeout(Duration::from_millis(50), stream.read_u8());
+        answered += usize::from(head.await.is_ok());
+    }
+    assert_eq!((hostile.len(), answered), (16, 15));
 }
 
 /// Stops: readers of events that keep gateways from the chain, and the other way round.

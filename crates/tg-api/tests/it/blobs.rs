@@ -3,7 +3,7 @@
 use tg_api::ApiConfig;
 use tg_sdk::Digest;
 
-use crate::grid::Grid;
+use crate::grid::{ELSEWHERE, Grid};
 
 #[tokio::test]
 async fn a_blob_comes_back_as_it_went() {
@@ -25,6 +25,16 @@ async fn a_blob_that_is_not_held_is_not_found() {
     let error = client.blob(absent, 10).await.unwrap_err();
     assert!(error.is_not_found());
     assert_eq!(error.code(), Some("TG-API-002"));
+}
+
+#[tokio::test]
+async fn a_blob_that_others_have_is_looked_for() {
+    // Whole, and the chunks that a larger one is asked for by.
+    for limit in [ELSEWHERE.len(), 2 << 20] {
+        let (_server, client) = Grid::new().serve(ApiConfig::default()).await;
+        let digest = Digest::of_blob(ELSEWHERE);
+        assert_eq!(client.blob(digest, limit).await.unwrap(), ELSEWHERE);
+    }
 }
 
 #[tokio::test]

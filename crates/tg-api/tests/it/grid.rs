@@ -89,6 +89,12 @@ impl BlobSink for Sink {
     }
 }
 
+/// A blob that is not here and is found when it is looked for.
+pub(crate) const ELSEWHERE: &[u8] = b"elsewhere";
+
+/// A blob that nobody has, as whoever looks for it learns after seconds.
+pub(crate) const LOST: &[u8] = b"lost";
+
 /// Uploads in chunks that one account may have open.
 pub(crate) const UPLOADS_MAX: usize = 2;
 
@@ -446,6 +452,20 @@ impl GridPort for Grid {
     fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Box<dyn BlobSource>>> {
         let found = self.blobs.lock().unwrap().get(&digest).cloned();
         Box::pin(async { Ok(found.map(|it| Box::new(Source(it, 0)) as Box<dyn BlobSource>)) })
+    }
+
+    fn find_blob(&self, digest: Digest) -> PortFuture<'_, bool> {
+        Box::pin(async move {
+            if digest == Digest::of_blob(LOST) {
+                tokio::time::sleep(Duration::from_secs(5)).await;
+            }
+            let is_found = digest == Digest::of_blob(ELSEWHERE);
+            if is_found {
+                let bytes = Arc::new(ELSEWHERE.to_vec());
+                self.blobs.lock().unwrap().insert(digest, bytes);
+            }
+            Ok(is_found)
+        })
     }
 
     fn chunk_tree(&self, digest: Digest) -> PortFuture<'_, Option<Arc<ChunkTree>>> {

@@ -95,6 +95,7 @@ impl State {
             else {
                 return None;
             };
+            // Nothing of one whose answer is delivered, which has no evidence any more: a vote on it would be refused, and all others with it.
             let sample = self.sample_task(job, lease)?;
             // No votes are sealed during a dispute: one refused vote would make the whole transaction fail.
             let may_seal = matches!(stage, SyncStage::Voting { .. });

@@ -310,6 +310,10 @@ fn a_run_that_sixteen_repeat_is_paid_once_n_minus_f_have_its_answer() {
             let refused = world.refusal(late, opened(lease));
             assert_eq!(refused, TransactionError::NoVote { lease });
         }
+        // Nobody is asked for a vote on it: one that is refused takes all others of its transaction with it.
+        for member in &members {
+            assert_eq!(world.state.vote_tasks(&address(member)), [], "{seats}");
+        }
         state_all(&mut world, &others[..more - 1], lease);
         assert_eq!(world.job(job).state(), JobState::Delivering, "{seats}");
         // A stored state goes on alike.

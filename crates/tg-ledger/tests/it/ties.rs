@@ -1,5 +1,7 @@
 //! The seed by which equal offers are told apart: it is the newest that validators signed, which no proposer chooses.
 
+use std::collections::BTreeSet;
+
 use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_ledger::{EvidenceTask, Outcome, SignedSeed, State, seed_of};
 use tg_types::{Decode as _, Digest, DurationMs, Encode as _, Height, Transaction};
@@ -134,6 +136,17 @@ fn the_order_in_which_a_proposer_names_seeds_does_not_matter() {
         let (world, [_, last]) = named_last(&order);
         assert_eq!(tie_seed(&world), tie_of(last), "{order:?}");
     }
+}
+
+/// Of s seeds that nobody has named the last proposer names the highest that it likes, or none: s + 1 choices.
+#[test]
+fn of_two_seeds_that_wait_the_last_proposer_has_three_choices() {
+    let named: [&[usize]; 5] = [&[], &[0], &[1], &[0, 1], &[1, 0]];
+    let chosen = named.map(|named| tie_seed(&named_last(named).0));
+    assert_eq!(BTreeSet::from(chosen).len(), 3);
+    let (_, [before, last]) = named_last(&[]);
+    assert_eq!(chosen[1], tie_of(before));
+    assert_eq!(chosen[2..], [tie_of(last); 3]);
 }
 
 /// What is left to the last proposer: it may leave out a seed that it knows, so that the one before counts, and nothing else.
