@@ -223,8 +223,9 @@ impl BlobStore {
         let mut left_over = Vec::new();
         let mut uploads = self.uploads();
         for (digest, open) in &uploads.open {
-            let charged = self.charged_to(digest).is_some_and(|(_, it)| it > 0);
-            if open.expires <= now || charged && unbacked.contains(&open.owner) {
+            let charged = self.charged_to(digest).filter(|(_, it)| *it > 0);
+            let is_unbacked = charged.is_some_and(|(owner, _)| unbacked.contains(&owner));
+            if open.expires <= now || is_unbacked {
                 over.push(*digest);
             }
         }
