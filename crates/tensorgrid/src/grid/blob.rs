@@ -167,7 +167,7 @@ pub(crate) async fn sweep(node: NodeHandle) {
             let named = named_blobs(state);
             let owned = |owner: &Address| in_node(allowance(state, owner));
             let now = state.head().timestamp;
-            node.blobs().sweep(now, |it| named.contains(it), owned)
+            node.blobs().sweep(now, |it| named.get(it).copied(), owned)
         });
         // The process ends.
         if swept.await.is_err() {

@@ -405,7 +405,7 @@ async fn await_height(node: &NodeHandle, height: u64, wait: Duration) {
 async fn is_named(node: &NodeHandle, digest: Digest, turn: &tokio::sync::Mutex<()>) -> bool {
     let _turn = turn.lock().await;
     let state = Arc::clone(&node.snapshot().state);
-    let named = tokio::task::spawn_blocking(move || named_blobs(&state).contains(&digest));
+    let named = tokio::task::spawn_blocking(move || named_blobs(&state).contains_key(&digest));
     named.await.unwrap_or(false)
 }
 

@@ -80,22 +80,23 @@ impl BlobStore {
     }
 
     /// Removes what is over at `now`: named by no record, and expired or no longer backed by its owner. What a record
-    /// names counts against nobody and stays. Returns how many blobs went.
+    /// names, as a blob of no more than the bytes that `longest` gives, counts against nobody and stays. Returns how many
+    /// blobs went.
     pub fn sweep(
         &self,
         now: TimestampMs,
-        is_named: impl Fn(&Digest) -> bool,
+        longest: impl Fn(&Digest) -> Option<u64>,
         allowance: impl Fn(&Address) -> Allowance,
     ) -> usize {
         self.find_strays(now);
         self.end_uploads(now, &allowance);
         let mut pending = self.pending();
-        let named: Vec<Digest> = pending
-            .blobs
-            .keys()
-            .filter(|it| is_named(it))
-            .copied()
-            .collect();
+        let named = pending.blobs.iter().filter(|(digest, it)| {
+            // Of one that is not here yet what is counted is what was said of it.
+            let size = || self.size(digest).unwrap_or(it.charged);
+            longest(digest).is_some_and(|longest| size() <= longest)
+        });
+        let named: Vec<Digest> = named.map(|(digest, _)| *digest).collect();
         for digest in &named {
             pending.discharge(digest);
             if let Some(entry) = pending.blobs.get_mut(digest) {
@@ -231,17 +232,17 @@ mod tests {
         let named = put(&store, ALICE, b"an input", balance(1 << 20)).unwrap();
         let alone = put(&store, ALICE, b"nobody's", balance(1 << 20)).unwrap();
         assert_eq!(store.pending_of(&ALICE), 2 * CHARGED_MIN);
-        let is_named = |digest: &Digest| *digest == named;
+        let longest = |digest: &Digest| (*digest == named).then_some(8);
         let all = |_: &Address| balance(1 << 20);
-        assert_eq!(store.sweep(NOW, is_named, all), 0);
+        assert_eq!(store.sweep(NOW, longest, all), 0);
         assert_eq!(store.pending_of(&ALICE), CHARGED_MIN);
-        assert_eq!(store.sweep(LATER, is_named, all), 1);
+        assert_eq!(store.sweep(LATER, longest, all), 1);
         assert!(store.contains(&named) && !store.contains(&alone));
         assert_eq!((store.pending_of(&ALICE), store.used_bytes()), (0, 8));
         // The record left the ledger.
-        assert_eq!(store.sweep(LATER, |_| false, all), 0);
+        assert_eq!(store.sweep(LATER, |_| None, all), 0);
         assert_eq!(
-            store.sweep(LATER.saturating_add(PENDING_TIME), |_| false, all),
+            store.sweep(LATER.saturating_add(PENDING_TIME), |_| None, all),
             1
         );
         assert!(!store.contains(&named));
@@ -278,7 +279,7 @@ mod tests {
             ALICE => balance(0),
             _ => lease,
         };
-        assert_eq!(store.sweep(NOW, |_| false, moved), 1);
+        assert_eq!(store.sweep(NOW, |_| None, moved), 1);
         assert_eq!(
             (store.pending_of(&ALICE), store.pending_of(&BOB)),
             (0, 2 * CHARGED_MIN)
@@ -318,7 +319,7 @@ mod tests {
             BOB => balance(CHARGED_MIN),
             _ => balance(0),
         };
-        assert_eq!(store.sweep(NOW, |_| false, bobs), 0);
+        assert_eq!(store.sweep(NOW, |_| None, bobs), 0);
         assert!(store.contains(&digest));
     }
 
@@ -382,7 +383,7 @@ mod tests {
         let all = |_: &Address| balance(1 << 20);
         let kept = put(&store, ALICE, &bytes(1), balance(1 << 20)).unwrap();
         let lost = put(&store, ALICE, &bytes(2), balance(1 << 20)).unwrap();
-        store.sweep(NOW, |_| true, all);
+        store.sweep(NOW, |_| Some(u64::MAX), all);
         assert_eq!(store.pending_of(&ALICE), 0);
         let again = |digest, size, allowance| {
             let blob = PendingBlob {
@@ -403,11 +404,38 @@ mod tests {
         assert!(matches!(error, BlobError::AllowanceUsed { .. }), "{error}");
         // It counts what it has, and not what is said.
         assert_eq!(again(kept, 1, balance(SIZE)).unwrap(), SIZE);
-        assert_eq!(store.sweep(LATER, |_| false, all), 1);
+        assert_eq!(store.sweep(LATER, |_| None, all), 1);
         assert!(store.contains(&kept) && !store.contains(&lost));
         // If a record names it, that is over at the next look.
-        store.sweep(LATER, |_| true, all);
+        store.sweep(LATER, |_| Some(u64::MAX), all);
         assert_eq!(store.pending_of(&BOB), 0);
+    }
+
+    /// An order that says one byte kept whatever has its input's name.
+    #[test]
+    fn what_is_longer_than_its_record_says_is_not_named() {
+        let (_folder, store) = store(1 << 20);
+        let digest = put(&store, ALICE, &[1; 5_000], balance(1 << 20)).unwrap();
+        let all = |_: &Address| balance(1 << 20);
+        assert_eq!(store.sweep(NOW, |_| Some(4_999), all), 0);
+        assert_eq!(store.pending_of(&ALICE), 5_000);
+        assert_eq!(store.sweep(LATER, |_| Some(5_000), all), 0);
+        assert_eq!(store.pending_of(&ALICE), 0);
+        let later = LATER.saturating_add(PENDING_TIME);
+        assert_eq!(store.sweep(later, |_| Some(4_999), all), 1);
+        assert!(!store.contains(&digest));
+        // One that is still coming counts as what was said of it.
+        let coming = PendingBlob {
+            digest,
+            size: 6_000,
+            owner: ALICE,
+            expires: later,
+        };
+        store.put_pending(&coming, balance(6_000)).unwrap();
+        store.sweep(later, |_| Some(5_999), all);
+        assert_eq!(store.pending_of(&ALICE), 6_000);
+        store.sweep(later, |_| Some(6_000), all);
+        assert_eq!(store.pending_of(&ALICE), 0);
     }
 
     #[test]
@@ -416,9 +444,9 @@ mod tests {
         let digest = store.put(b"from another validator", 100).unwrap();
         let none = |_: &Address| balance(0);
         for _ in 0..FOLDERS {
-            assert_eq!(store.sweep(NOW, |_| false, none), 0);
+            assert_eq!(store.sweep(NOW, |_| None, none), 0);
         }
-        assert_eq!(store.sweep(LATER, |_| false, none), 1);
+        assert_eq!(store.sweep(LATER, |_| None, none), 1);
         assert!(!store.contains(&digest));
     }
 }

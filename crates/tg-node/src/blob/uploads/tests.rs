@@ -117,7 +117,7 @@ fn an_upload_goes_on_and_refuses_a_wrong_chunk_of_which_nothing_is_kept() {
     assert_eq!(put(&store, &bytes, 2, chunk(&bytes, 2)).unwrap(), held);
     assert_eq!(store.used_bytes(), bytes.len() as u64);
     // It goes like any other that nothing names.
-    assert_eq!(store.sweep(LATER, |_| false, |_| balance(1 << 40)), 1);
+    assert_eq!(store.sweep(LATER, |_| None, |_| balance(1 << 40)), 1);
     assert_eq!((store.used_bytes(), store.pending_of(&BOB)), (0, 0));
 }
 
@@ -239,7 +239,7 @@ fn an_upload_ends_with_its_time_or_its_money() {
         BOB => balance(1 << 40),
         _ => balance(0),
     };
-    assert_eq!(store.sweep(NOW, |_| false, bobs), 0);
+    assert_eq!(store.sweep(NOW, |_| None, bobs), 0);
     assert_eq!(store.pending_of(&ALICE), 0);
     assert_eq!(store.pending_of(&BOB), of_bob.len() as u64);
     assert_eq!(store.used_bytes(), of_bob.len() as u64);
@@ -255,7 +255,7 @@ fn an_upload_ends_with_its_time_or_its_money() {
     let much_later = LATER.saturating_add(PENDING_TIME);
     let wrong = store.put_upload_chunk(&digest, 0, b"wrong", much_later);
     assert!(matches!(wrong, Err(BlobError::WrongChunk { .. })));
-    assert_eq!(store.sweep(LATER, |_| false, bobs), 0);
+    assert_eq!(store.sweep(LATER, |_| None, bobs), 0);
     assert_eq!((store.pending_of(&BOB), store.used_bytes()), (0, 0));
     assert_eq!(files(), 0);
     begin(&store, BOB, &of_bob).unwrap();
@@ -263,7 +263,7 @@ fn an_upload_ends_with_its_time_or_its_money() {
     store
         .put_upload_chunk(&digest, 0, first, much_later)
         .unwrap();
-    store.sweep(LATER, |_| false, bobs);
+    store.sweep(LATER, |_| None, bobs);
     assert_eq!(
         begin(&store, BOB, &of_bob).unwrap(),
         UploadProgress::Missing(1)
@@ -293,7 +293,7 @@ fn what_came_stays_over_a_restart_counts_and_goes_when_nobody_goes_on() {
     let whole = kept.len() as u64;
     assert_eq!(store.used_bytes(), CHUNK_BYTES + whole);
     let all = |_: &Address| balance(1 << 40);
-    store.sweep(NOW, |_| false, all);
+    store.sweep(NOW, |_| None, all);
     assert_eq!(store.used_bytes(), CHUNK_BYTES + whole);
     for index in 1..3 {
         put(&store, &kept, index, chunk(&kept, index)).unwrap();
@@ -301,7 +301,7 @@ fn what_came_stays_over_a_restart_counts_and_goes_when_nobody_goes_on() {
     assert!(store.contains(&Digest::of_blob(&kept)));
     assert_eq!(store.used_bytes(), CHUNK_BYTES + whole);
     let named = Digest::of_blob(&kept);
-    store.sweep(LATER, |it| *it == named, all);
+    store.sweep(LATER, |it| (*it == named).then_some(whole), all);
     assert_eq!(store.used_bytes(), whole);
     assert_eq!(fs::read_dir(&uploads).unwrap().count(), 0);
 }
