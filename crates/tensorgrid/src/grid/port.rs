@@ -137,8 +137,16 @@ impl NodePort {
         upload: Upload,
         outcome: ChunkOutcome,
     ) -> Result<ChunkOutcome, PortError> {
-        let is_whole = matches!(outcome, ChunkOutcome::New | ChunkOutcome::Held);
-        if is_whole && let Some(uplinks) = &self.uplinks {
+        let Some(uplinks) = &self.uplinks else {
+            return Ok(outcome);
+        };
+        let is_due = match outcome {
+            ChunkOutcome::New => true,
+            // Stops: a client that has what is here sent on, in a call of a kilobyte for which it pays nothing.
+            ChunkOutcome::Held => blob::is_counted(Arc::clone(&store), &upload).await?,
+            ChunkOutcome::Missing(_) | ChunkOutcome::Wrong | ChunkOutcome::NotOpen => false,
+        };
+        if is_due {
             let uplinks = Arc::clone(uplinks);
             // It goes on if the client does not wait for it.
             let handed = tokio::spawn(async move { uplinks.hand_on(&store, &upload.permit).await });

@@ -138,8 +138,9 @@ impl BlobStore {
         }
     }
 
-    /// The account that a blob with an end counts against, and by how many bytes.
-    pub(super) fn charged_to(&self, digest: &Digest) -> Option<(Address, u64)> {
+    /// The account that a blob with an end counts against, and by how many bytes: none if a record named it.
+    #[must_use]
+    pub fn charged_to(&self, digest: &Digest) -> Option<(Address, u64)> {
         let pending = self.pending();
         let entry = pending.blobs.get(digest)?;
         Some((entry.owner, entry.charged))
