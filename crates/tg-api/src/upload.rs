@@ -5,10 +5,12 @@
 //! blobs takes hundreds of TGRID for as long as it is to be full, and hinders nobody whose blobs are named, and no
 //! provider at work: a live lease allows its evidence, whatever the balance is.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use axum::http::HeaderMap;
-use tg_ledger::{DisputeStep, Job, JobPhase, Lease, Model, ModelState, State, SyncStage};
+use tg_ledger::{
+    AnswerLength, DisputeStep, Job, JobPhase, Lease, Model, ModelState, State, SyncStage,
+};
 use tg_types::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{Address, Digest, DurationMs, SignedUpload, VerificationMode};
 
@@ -84,30 +86,52 @@ fn output_bytes(model: &Model) -> u64 {
     }
 }
 
-/// The digests that records of the ledger name: these blobs stay.
+/// The digests that records of the ledger name, with the most bytes that their blobs may have: these blobs stay.
+///
+/// Stops: blobs of 64 MiB that stay for the rent of an input of one byte.
 #[must_use]
-pub fn named_blobs(state: &State) -> HashSet<Digest> {
+pub fn named_blobs(state: &State) -> HashMap<Digest, u64> {
     // Stops: files that cost what a refused registration or an order that is taken back costs, and stay as long as their records.
     let models = state.models().iter();
     let models = models.filter(|it| !matches!(it.state, ModelState::Refused(_)));
+    // A registration costs the same whatever its files weigh; the store has its own bounds for them.
     let models = models.flat_map(|model| [model.public_blob, model.weights_blob]);
+    let models = models.map(|digest| (digest, u64::MAX));
     let is_kept = |job: &&Job| matches!(job.phase, JobPhase::Open { .. } | JobPhase::Paid { .. });
     let inputs = state.jobs().iter().filter(is_kept);
-    let inputs = inputs.map(|job| job.order.input);
+    let inputs = inputs.map(|job| (job.order.input, u64::from(job.order.input_len)));
     let leases = state.leases().iter().flat_map(|lease| {
-        let output = lease.receipt().map(|receipt| receipt.output);
-        let evidence = lease.evidence().map(|evidence| evidence.digest);
+        let output = lease.receipt().map(|it| it.output);
+        let output = output.map(|digest| (digest, answer_bytes(state, lease)));
         let dispute = lease.check.as_ref().and_then(|it| it.stage.tile_dispute());
         let step = dispute.map(|it| &it.step);
-        let claim = step.and_then(|it| it.claim()).map(|it| it.digest);
-        let answer = step.and_then(|it| it.answer()).map(|it| it.digest);
-        [output, evidence, claim, answer].into_iter().flatten()
+        let claim = step.and_then(|it| it.claim());
+        let answer = step.and_then(|it| it.answer());
+        let shown = [lease.evidence(), claim, answer].into_iter().flatten();
+        let shown = shown.map(|it| (it.digest, u64::from(it.size)));
+        output.into_iter().chain(shown)
     });
     // Whoever is asked for an answer is given time for it, also beyond the end of its own.
-    let kept = state.retained().iter().map(|it| it.digest);
-    let asked = state.questions().iter().map(|it| it.digest);
-    let all = models.chain(inputs).chain(leases);
-    all.chain(kept).chain(asked).collect()
+    let kept = state.retained().iter();
+    let kept = kept.map(|it| (it.digest, u64::from(it.longest())));
+    let asked = state.questions().iter();
+    let asked = asked.map(|it| (it.digest, u64::from(it.longest)));
+    let all = models.chain(inputs).chain(leases).chain(kept).chain(asked);
+    let mut named: HashMap<Digest, u64> = HashMap::new();
+    for (digest, longest) in all {
+        let known = named.entry(digest).or_default();
+        *known = longest.max(*known);
+    }
+    named
+}
+
+/// The most bytes that the answer of a lease may have.
+fn answer_bytes(state: &State, lease: &Lease) -> u64 {
+    let job = state.job(&lease.job);
+    let length = job.and_then(|job| state.answer_length(&job.order));
+    // Nobody knows it of a model that has left the ledger: what an order of usual files pays for.
+    let longest = length.as_ref().map(AnswerLength::longest);
+    longest.unwrap_or(EVIDENCE_BYTES_MAX).into()
 }
 
 /// Checks the permit of a blob that is to be stored under `digest`, of `size` bytes if that is known already.

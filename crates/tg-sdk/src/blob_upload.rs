@@ -35,10 +35,20 @@ const PERMIT_AGE_MAX: Duration = Duration::from_secs(150);
 /// The refusal of an upload in chunks because too many are open.
 const TOO_MANY: &str = "TG-NODE-033";
 
+/// The refusal of a chunk because it is not the blob's, as somebody said another size of it.
+const WRONG_CHUNK: &str = "TG-API-017";
+
+/// The refusal of a call because a chunk of the blob is being written.
+const BUSY: &str = "TG-NODE-029";
+
+/// How often an upload in chunks is begun again after one of these two.
+const DISTURBED_MAX: u32 = 4;
+
 impl Client {
     /// Stores a blob under its digest, on behalf of the account of [`Self::uploading_as`]. Storing it again does
     /// nothing; a blob that no order, lease or model names within some minutes goes again. One of more than 4 MiB goes in chunks: if
-    /// the connection breaks, the grid is asked for the chunk that is missing and the upload goes on there, a few times.
+    /// the connection breaks, the grid is asked for the chunk that is missing and the upload goes on there, a few times. If others disturb
+    /// that, the whole goes in one call.
     ///
     /// # Errors
     /// Those of any call; status 401 if this client signs no uploads or the account has no money, 413 if the blob is
@@ -178,7 +188,7 @@ where
     async fn run(mut self) -> Result<bool, ClientError> {
         // The chunk that is missing, once the grid has said it.
         let mut missing = None;
-        let (mut furthest, mut tries) = (0, 0);
+        let (mut furthest, mut tries, mut disturbed) = (0, 0, 0);
         loop {
             let told = match missing {
                 None => self.begin().await,
@@ -198,8 +208,13 @@ where
                     missing = Some(next);
                 }
                 Err(error) if missing.is_none() && takes_no_chunks(&error) => return Ok(false),
-                // One that is no longer open is begun again.
-                Err(error) if tries < TRIES && (error.is_transient() || error.is_not_found()) => {
+                // Stops: somebody who sends a tree of a wrong size, or wrong chunks, so that the blob never comes.
+                Err(error) if is_disturbed(&error) && disturbed == DISTURBED_MAX => {
+                    return Ok(false);
+                }
+                // One that is no longer open is begun again, and one of another size then goes by this one's.
+                Err(error) if tries < TRIES && may_go_on(&error) => {
+                    disturbed += u32::from(is_disturbed(&error));
                     tries += 1;
                     tokio::time::sleep(PAUSE * tries).await;
                     missing = None;
@@ -270,4 +285,14 @@ where
 /// Whether a grid takes no chunks of a blob that was to begin: it is older than these, or as many uploads are open as it takes.
 fn takes_no_chunks(error: &ClientError) -> bool {
     matches!(error.status(), Some(404 | 405)) || error.code() == Some(TOO_MANY)
+}
+
+/// Whether somebody else keeps an upload of the same blob from going on.
+fn is_disturbed(error: &ClientError) -> bool {
+    matches!(error.code(), Some(WRONG_CHUNK | BUSY))
+}
+
+/// Whether an upload that is begun again may go on.
+fn may_go_on(error: &ClientError) -> bool {
+    error.is_transient() || error.is_not_found() || is_disturbed(error)
 }

@@ -55,6 +55,14 @@ impl ChunkTree {
         }
     }
 
+    /// Whether the first so many chunks of another tree of the same blob are chunks of this one too, the last of neither among them.
+    #[must_use]
+    pub fn begins_like(&self, other: &Self, chunks: u64) -> bool {
+        let count = usize::try_from(chunks).unwrap_or(usize::MAX);
+        let mut pairs = self.nodes.iter().zip(&other.nodes).take(count);
+        chunks < self.chunks().min(other.chunks()) && pairs.all(|(own, its)| own == its)
+    }
+
     /// Whether these bytes are the chunk with this number of the blob of this name, whose tree this is.
     #[must_use]
     pub fn is_chunk(&self, digest: &Digest, index: u64, bytes: &[u8]) -> bool {

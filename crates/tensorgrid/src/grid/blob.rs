@@ -121,6 +121,14 @@ pub(super) async fn put_chunk(
     outcome(put.await.map_err(|error| stopped(&error))?)
 }
 
+/// Whether a blob that is held counts against whoever sent it last.
+pub(super) async fn is_counted(store: Arc<BlobStore>, upload: &Upload) -> Result<bool, PortError> {
+    let Upload { digest, owner, .. } = *upload;
+    let found = tokio::task::spawn_blocking(move || store.charged_to(&digest));
+    let charged = found.await.map_err(|error| stopped(&error))?;
+    Ok(charged.is_some_and(|(account, bytes)| account == owner && bytes > 0))
+}
+
 fn outcome(progress: Result<UploadProgress, BlobError>) -> Result<ChunkOutcome, PortError> {
     match progress {
         Ok(UploadProgress::Missing(chunk)) => Ok(ChunkOutcome::Missing(chunk)),
@@ -167,7 +175,7 @@ pub(crate) async fn sweep(node: NodeHandle) {
             let named = named_blobs(state);
             let owned = |owner: &Address| in_node(allowance(state, owner));
             let now = state.head().timestamp;
-            node.blobs().sweep(now, |it| named.contains(it), owned)
+            node.blobs().sweep(now, |it| named.get(it).copied(), owned)
         });
         // The process ends.
         if swept.await.is_err() {
@@ -251,5 +259,59 @@ fn refused(error: &BlobError) -> PortError {
         code: error.code().to_owned(),
         message: with_sources(error),
         hint: hint.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use tg_ledger::development_domain;
+    use tg_types::chunks::ChunkTreeBuilder;
+    use tg_types::{SignedUpload, TimestampMs, UploadPermit, Wallet};
+
+    use super::*;
+
+    fn upload(name: &str, bytes: &[u8], balance: u64) -> Upload {
+        let wallet = Wallet::from_seed(name.as_bytes());
+        let permit = UploadPermit {
+            digest: Digest::of_blob(bytes),
+            length: bytes.len() as u64,
+            expires: TimestampMs::new(2),
+        };
+        Upload {
+            digest: permit.digest,
+            size: permit.length,
+            owner: wallet.address(),
+            allowance: UploadAllowance { balance, leases: 0 },
+            now: TimestampMs::new(1),
+            permit: SignedUpload::new(permit, &wallet, &development_domain()),
+        }
+    }
+
+    /// A gateway sent what it holds again and again, for anybody who said that it has it.
+    #[tokio::test]
+    async fn what_is_held_is_handed_on_for_whoever_it_counts_against() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(BlobStore::open(folder.path(), 1 << 30).unwrap());
+        let bytes = vec![7; (1 << 20) + 1];
+        store.put(&bytes, 1 << 30).unwrap();
+        let mut builder = ChunkTreeBuilder::default();
+        builder.update(&bytes);
+        let tree = builder.finish().unwrap();
+        let rich = upload("rich", &bytes, 1 << 30);
+        let poor = upload("poor", &bytes, 1 << 19);
+        let begin = async |upload: Upload| {
+            let begun = begin_upload(Arc::clone(&store), upload, tree.clone()).await;
+            assert_eq!(begun.unwrap(), ChunkOutcome::Held);
+            is_counted(Arc::clone(&store), &upload).await.unwrap()
+        };
+        assert!(begin(rich).await);
+        assert!(!begin(poor).await);
+        // A record names it, so that nodes have it from each other.
+        let all = |_: &Address| in_node(rich.allowance);
+        store.sweep(TimestampMs::new(1), |_| Some(1 << 30), all);
+        assert!(!is_counted(Arc::clone(&store), &rich).await.unwrap());
+        assert!(!begin(poor).await);
     }
 }

@@ -138,8 +138,16 @@ impl NodePort {
         upload: Upload,
         outcome: ChunkOutcome,
     ) -> Result<ChunkOutcome, PortError> {
-        let is_whole = matches!(outcome, ChunkOutcome::New | ChunkOutcome::Held);
-        if is_whole && let Some(uplinks) = &self.uplinks {
+        let Some(uplinks) = &self.uplinks else {
+            return Ok(outcome);
+        };
+        let is_due = match outcome {
+            ChunkOutcome::New => true,
+            // Stops: a client that has what is here sent on, in a call of a kilobyte for which it pays nothing.
+            ChunkOutcome::Held => blob::is_counted(Arc::clone(&store), &upload).await?,
+            ChunkOutcome::Missing(_) | ChunkOutcome::Wrong | ChunkOutcome::NotOpen => false,
+        };
+        if is_due {
             let uplinks = Arc::clone(uplinks);
             // It goes on if the client does not wait for it.
             let handed = tokio::spawn(async move { uplinks.hand_on(&store, &upload.permit).await });
@@ -329,7 +337,7 @@ impl GridPort for NodePort {
             let node = self.node();
             let tip = node.snapshot();
             let (height, state) = (tip.block.header.height.get(), Arc::clone(&tip.state));
-            let walk = move || named_blobs(&state);
+            let walk = move || named_blobs(&state).into_keys().collect();
             if !self.names.contains(height, &digest, walk).await {
                 return Ok(false);
             }

@@ -165,8 +165,8 @@ impl ChainSource for HttpSource {
 /// names.
 const HANDED_FOR: Duration = Duration::from_secs(300);
 
-/// Blobs of which that is known.
-const HANDED_MAX: usize = 256;
+/// Blobs of which that is known. More are handed on in that time only at 14 MiB a second.
+const HANDED_MAX: usize = 4_096;
 
 /// When a blob was handed on; held locked meanwhile.
 type HandedOn = Arc<AsyncMutex<Option<Instant>>>;
@@ -226,9 +226,14 @@ impl Uplinks {
 
     fn handed_on(&self, digest: Digest) -> HandedOn {
         let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that are being handed on stay: as many as the server takes uploads.
+        let is_going = |it: &HandedOn| Arc::strong_count(it) > 1;
         if handed.len() >= HANDED_MAX {
-            // Those that are being handed on stay: as many as the server takes uploads.
-            handed.retain(|_, it| Arc::strong_count(it) > 1);
+            // Stops: whoever has one blob more sent on than are known, so that all others are sent again.
+            handed.retain(|_, it| is_going(it) || was_handed_on(it));
+        }
+        if handed.len() >= HANDED_MAX {
+            handed.retain(|_, it| is_going(it));
         }
         Arc::clone(handed.entry(digest).or_default())
     }
@@ -296,6 +301,14 @@ impl Uplinks {
         }
         (taken, reasons)
     }
+}
+
+/// Whether a blob was handed on lately, or is being now.
+fn was_handed_on(turn: &HandedOn) -> bool {
+    let Ok(at) = turn.try_lock() else {
+        return true;
+    };
+    at.is_some_and(|at| at.elapsed() < HANDED_FOR)
 }
 
 /// A stored blob on its way to other nodes.
@@ -733,5 +746,25 @@ mod tests {
             let error = nobody.hand_on(&store, &permit).await.unwrap_err();
             assert_eq!(error.code, "TG-GATE-001");
         }
+    }
+
+    /// One more than are known had all of them forgotten.
+    #[tokio::test]
+    async fn what_was_handed_on_lately_is_not_forgotten_for_another_one() {
+        let uplinks = Uplinks::new(&[], 1);
+        let name = |number: usize| Digest::of_blob(&number.to_le_bytes());
+        for number in 0..HANDED_MAX {
+            // The last of them failed.
+            let at = (number + 1 < HANDED_MAX).then(Instant::now);
+            *uplinks.handed_on(name(number)).lock().await = at;
+        }
+        drop(uplinks.handed_on(name(HANDED_MAX)));
+        let known = |number| uplinks.handed.lock().unwrap().contains_key(&name(number));
+        assert!((0..HANDED_MAX - 1).all(known));
+        assert!(!known(HANDED_MAX - 1));
+        // There is an end to it.
+        *uplinks.handed_on(name(HANDED_MAX)).lock().await = Some(Instant::now());
+        drop(uplinks.handed_on(name(HANDED_MAX + 1)));
+        assert_eq!(uplinks.handed.lock().unwrap().len(), 1);
     }
 }

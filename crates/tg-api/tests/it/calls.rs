@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tg_api::{ApiConfig, ApiServer};
+use tg_api::{ApiConfig, ApiServer, GridPort as _, named_blobs};
 use tg_sdk::dto::{
     FaucetRequestDto, JobStateDto, LeaseDto, LeaseEndDto, ModeDto, ModelStateDto,
     TransactionStateDto,
@@ -232,6 +232,32 @@ async fn a_job_goes_from_order_to_receipt() {
         kinds.push(events.next().await.unwrap().unwrap().kind);
     }
     assert!(kinds.contains(&"lease_made".to_owned()), "{kinds:?}");
+}
+
+/// Blobs that are longer do not stay for what these records cost.
+#[tokio::test]
+async fn records_name_blobs_with_the_bytes_that_they_may_have() {
+    let grid = Grid::new();
+    let (_server, client) = start(&grid).await;
+    offer(&client, 1).await;
+    let id = order(&client, 3).await;
+    let lease = carols_lease(&client).await;
+    deliver(&client, &lease, b"12").await;
+    until(async || client.job(id).await.unwrap().state == JobStateDto::Paid).await;
+    let named = named_blobs(&grid.state());
+    // An answer is as long as the model's output, or as what its input asks to write.
+    let answer = u64::from(FACTS.output_len.max(FACTS.input_len));
+    for (bytes, longest) in [
+        (&b"1234"[..], Some(4)),
+        (b"12", Some(answer)),
+        (b"proof", Some(5)),
+        (b"public", Some(u64::MAX)),
+        (b"weights", Some(u64::MAX)),
+        (b"else", None),
+    ] {
+        let found = named.get(&Digest::of_blob(bytes)).copied();
+        assert_eq!(found, longest, "{bytes:?}");
+    }
 }
 
 #[tokio::test]

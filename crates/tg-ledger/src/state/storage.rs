@@ -219,8 +219,9 @@ impl State {
         })
     }
 
-    /// How many bytes the answer of an order has.
-    pub(crate) fn answer_length(&self, order: &JobOrder) -> Option<AnswerLength> {
+    /// How many bytes the answer of an order has; nothing unless its model is active.
+    #[must_use]
+    pub fn answer_length(&self, order: &JobOrder) -> Option<AnswerLength> {
         let facts = self.active_model(order)?;
         if order.mode == VerificationMode::Sealed {
             // What its input asks to write nobody sees.

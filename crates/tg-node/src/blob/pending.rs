@@ -70,15 +70,22 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Counts a blob against its owner.
+    /// Counts a blob against its owner, in the place of what counted for it before.
     pub(super) fn charge(
         &mut self,
         blob: &PendingBlob,
         allowance: Allowance,
         capacity: u64,
-    ) -> Result<u64, BlobError> {
+    ) -> Result<(), BlobError> {
         let charged = blob.size.max(CHARGED_MIN);
+        let known = self.blobs.get(&blob.digest);
+        let before = known.map_or(0, |it| it.charged);
+        let of_own = known
+            .filter(|it| it.owner == blob.owner)
+            .map_or(0, |it| it.charged);
         let own = self.owners.get(&blob.owner).copied().unwrap_or_default();
+        let own = own.saturating_sub(of_own);
+        let total = self.total.saturating_sub(before);
         let after = own.saturating_add(charged);
         let limit = allowance.balance.saturating_add(allowance.leases);
         if after > limit {
@@ -88,22 +95,37 @@ impl Pending {
                 limit,
             });
         }
-        if after > allowance.leases && self.total.saturating_add(charged) > capacity {
+        if after > allowance.leases && total.saturating_add(charged) > capacity {
             return Err(BlobError::PendingFull { capacity });
         }
+        self.discharge(&blob.digest);
         self.owners.insert(blob.owner, after);
         self.total = self.total.saturating_add(charged);
-        Ok(charged)
+        let entry = self.blobs.entry(blob.digest).or_insert(Entry {
+            owner: blob.owner,
+            charged,
+            expires: blob.expires,
+            writers: 0,
+        });
+        (entry.owner, entry.charged) = (blob.owner, charged);
+        Ok(())
     }
 
+    /// Counts nothing for a blob any more.
     pub(super) fn discharge(&mut self, digest: &Digest) {
+        self.lower(digest, 0);
+    }
+
+    /// Counts no more than so many bytes for a blob.
+    pub(super) fn lower(&mut self, digest: &Digest, most: u64) {
         let Some(entry) = self.blobs.get_mut(digest) else {
             return;
         };
-        let charged = std::mem::take(&mut entry.charged);
-        self.total = self.total.saturating_sub(charged);
+        let above = entry.charged.saturating_sub(most);
+        entry.charged = entry.charged.min(most);
+        self.total = self.total.saturating_sub(above);
         if let Some(bytes) = self.owners.get_mut(&entry.owner) {
-            *bytes = bytes.saturating_sub(charged);
+            *bytes = bytes.saturating_sub(above);
             if *bytes == 0 {
                 self.owners.remove(&entry.owner);
             }

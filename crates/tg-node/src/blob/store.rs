@@ -190,6 +190,11 @@ impl BlobStore {
     }
 
     pub(super) fn reserve(&self, size: u64) -> Result<(), BlobError> {
+        self.reserve_instead(0, size)
+    }
+
+    /// Takes room for `size` bytes in the place of so many that are taken already; if there is none these stay taken.
+    pub(super) fn reserve_instead(&self, before: u64, size: u64) -> Result<(), BlobError> {
         // Stops: uploads that fill the disk on which the validator must write its votes.
         if let Some(free) = free_bytes(&self.root)
             && free < self.disk_reserve.saturating_add(size)
@@ -200,7 +205,7 @@ impl BlobStore {
             });
         }
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let after = used.saturating_add(size);
+        let after = used.saturating_sub(before).saturating_add(size);
         // Stops: models that leave no room for what open jobs need, which would cost their providers what they put up.
         let capacity = match size > LARGE_BYTES {
             true => self.capacity / 4 * 3,

@@ -8,57 +8,64 @@ use tg_types::{Address, Digest, TimestampMs};
 
 use super::error::BlobError;
 use super::pending::{
-    Allowance, Entry, FOLDERS, PENDING_SHARE, PENDING_TIME, Pending, PendingBlob,
+    Allowance, CHARGED_MIN, Entry, FOLDERS, PENDING_SHARE, PENDING_TIME, Pending, PendingBlob,
 };
 use super::store::BlobStore;
 
 impl BlobStore {
     /// Counts a blob that is about to be stored against its owner, until [`Self::end_pending`]. One that is pending
     /// already stays longer, and counts against whoever can pay for it and came last: nobody's blob goes because the
-    /// one who stored it first has spent its money.
+    /// one who stored it first has spent its money. Who cannot pay may store what another one pays for, or what is
+    /// held already, and does not make it stay longer.
     ///
     /// # Errors
     /// [`BlobError::AllowanceUsed`] if the owner has too much pending, [`BlobError::PendingFull`] if all have.
     pub fn put_pending(&self, blob: &PendingBlob, allowance: Allowance) -> Result<(), BlobError> {
         let mut pending = self.pending();
         let capacity = self.capacity / PENDING_SHARE;
-        let known = pending
-            .blobs
-            .get(&blob.digest)
-            .map(|it| (it.owner, it.charged));
-        let (owner, charged) = match known {
-            // A record names it, or it is this owner's.
-            Some((owner, charged)) if charged == 0 || owner == blob.owner => (owner, charged),
-            Some((owner, charged)) => match pending.charge(blob, allowance, capacity) {
-                Ok(taken) => {
-                    pending.discharge(&blob.digest);
-                    (blob.owner, taken)
+        let held = self.size(&blob.digest);
+        let known = pending.blobs.get(&blob.digest);
+        let known = known.map(|it| (it.owner, it.charged));
+        let counted = known.map_or(0, |(_, charged)| charged);
+        // Stops: large blobs that count as the small ones that somebody said they are.
+        let size = blob.size.max(held.unwrap_or(0));
+        let is_covered = counted >= size.max(CHARGED_MIN);
+        let is_own = known.is_some_and(|(owner, _)| owner == blob.owner);
+        let mut expires = blob.expires;
+        if !(is_own && is_covered) {
+            // Other uploads of it may have said more, and their room is taken.
+            let size = size.max(counted);
+            let charged = pending.charge(&PendingBlob { size, ..*blob }, allowance, capacity);
+            if let Err(error) = charged {
+                // A record may name it, for which nothing counts after the next sweep.
+                let is_held = known.is_some() && held.is_some_and(|held| blob.size <= held);
+                if !is_covered && !is_held {
+                    return Err(error);
                 }
-                Err(_) => (owner, charged),
-            },
-            None => (blob.owner, pending.charge(blob, allowance, capacity)?),
-        };
-        let entry = pending.blobs.entry(blob.digest).or_insert(Entry {
-            owner,
-            charged,
-            expires: blob.expires,
-            writers: 0,
-        });
-        (entry.owner, entry.charged) = (owner, charged);
-        entry.expires = entry.expires.max(blob.expires);
-        entry.writers = entry.writers.saturating_add(1);
+                // Stops: what nobody pays for and no record names any more, which stays for as long as somebody asks.
+                expires = TimestampMs::ZERO;
+            }
+        }
+        if let Some(entry) = pending.blobs.get_mut(&blob.digest) {
+            entry.expires = entry.expires.max(expires);
+            entry.writers = entry.writers.saturating_add(1);
+        }
         Ok(())
     }
 
-    /// Ends an upload that [`Self::put_pending`] began: if nothing is held in the end, nothing counts.
+    /// Ends an upload that [`Self::put_pending`] began: if nothing is held in the end, nothing counts, else what is held.
     pub fn end_pending(&self, digest: &Digest) {
         let mut pending = self.pending();
         let Some(entry) = pending.blobs.get_mut(digest) else {
             return;
         };
         entry.writers = entry.writers.saturating_sub(1);
-        if entry.writers == 0 && !self.contains(digest) {
-            pending.remove(digest);
+        if entry.writers > 0 {
+            return;
+        }
+        match self.size(digest) {
+            Some(size) => pending.lower(digest, size.max(CHARGED_MIN)),
+            None => pending.remove(digest),
         }
     }
 
@@ -73,22 +80,23 @@ impl BlobStore {
     }
 
     /// Removes what is over at `now`: named by no record, and expired or no longer backed by its owner. What a record
-    /// names counts against nobody and stays. Returns how many blobs went.
+    /// names, as a blob of no more than the bytes that `longest` gives, counts against nobody and stays. Returns how many
+    /// blobs went.
     pub fn sweep(
         &self,
         now: TimestampMs,
-        is_named: impl Fn(&Digest) -> bool,
+        longest: impl Fn(&Digest) -> Option<u64>,
         allowance: impl Fn(&Address) -> Allowance,
     ) -> usize {
         self.find_strays(now);
         self.end_uploads(now, &allowance);
         let mut pending = self.pending();
-        let named: Vec<Digest> = pending
-            .blobs
-            .keys()
-            .filter(|it| is_named(it))
-            .copied()
-            .collect();
+        let named = pending.blobs.iter().filter(|(digest, it)| {
+            // Of one that is not here yet what is counted is what was said of it.
+            let size = || self.size(digest).unwrap_or(it.charged);
+            longest(digest).is_some_and(|longest| size() <= longest)
+        });
+        let named: Vec<Digest> = named.map(|(digest, _)| *digest).collect();
         for digest in &named {
             pending.discharge(digest);
             if let Some(entry) = pending.blobs.get_mut(digest) {
@@ -130,8 +138,9 @@ impl BlobStore {
         }
     }
 
-    /// The account that a blob with an end counts against, and by how many bytes.
-    pub(super) fn charged_to(&self, digest: &Digest) -> Option<(Address, u64)> {
+    /// The account that a blob with an end counts against, and by how many bytes: none if a record named it.
+    #[must_use]
+    pub fn charged_to(&self, digest: &Digest) -> Option<(Address, u64)> {
         let pending = self.pending();
         let entry = pending.blobs.get(digest)?;
         Some((entry.owner, entry.charged))
@@ -175,7 +184,6 @@ fn unbacked(pending: &Pending, allowance: &impl Fn(&Address) -> Allowance) -> Ve
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use super::super::pending::CHARGED_MIN;
     use super::*;
 
     const NOW: TimestampMs = TimestampMs::new(1_000_000);
@@ -225,17 +233,17 @@ mod tests {
         let named = put(&store, ALICE, b"an input", balance(1 << 20)).unwrap();
         let alone = put(&store, ALICE, b"nobody's", balance(1 << 20)).unwrap();
         assert_eq!(store.pending_of(&ALICE), 2 * CHARGED_MIN);
-        let is_named = |digest: &Digest| *digest == named;
+        let longest = |digest: &Digest| (*digest == named).then_some(8);
         let all = |_: &Address| balance(1 << 20);
-        assert_eq!(store.sweep(NOW, is_named, all), 0);
+        assert_eq!(store.sweep(NOW, longest, all), 0);
         assert_eq!(store.pending_of(&ALICE), CHARGED_MIN);
-        assert_eq!(store.sweep(LATER, is_named, all), 1);
+        assert_eq!(store.sweep(LATER, longest, all), 1);
         assert!(store.contains(&named) && !store.contains(&alone));
         assert_eq!((store.pending_of(&ALICE), store.used_bytes()), (0, 8));
         // The record left the ledger.
-        assert_eq!(store.sweep(LATER, |_| false, all), 0);
+        assert_eq!(store.sweep(LATER, |_| None, all), 0);
         assert_eq!(
-            store.sweep(LATER.saturating_add(PENDING_TIME), |_| false, all),
+            store.sweep(LATER.saturating_add(PENDING_TIME), |_| None, all),
             1
         );
         assert!(!store.contains(&named));
@@ -272,7 +280,7 @@ mod tests {
             ALICE => balance(0),
             _ => lease,
         };
-        assert_eq!(store.sweep(NOW, |_| false, moved), 1);
+        assert_eq!(store.sweep(NOW, |_| None, moved), 1);
         assert_eq!(
             (store.pending_of(&ALICE), store.pending_of(&BOB)),
             (0, 2 * CHARGED_MIN)
@@ -312,8 +320,123 @@ mod tests {
             BOB => balance(CHARGED_MIN),
             _ => balance(0),
         };
-        assert_eq!(store.sweep(NOW, |_| false, bobs), 0);
+        assert_eq!(store.sweep(NOW, |_| None, bobs), 0);
         assert!(store.contains(&digest));
+    }
+
+    /// It was looked up by its name alone, so that 4 KiB were counted for any size.
+    #[test]
+    fn an_upload_counts_its_size_whatever_was_said_of_the_blob_before() {
+        const WHOLE: u64 = 16 << 20;
+        let (_folder, store) = store(1 << 30);
+        let small = PendingBlob {
+            digest: Digest::of_blob(b"x"),
+            size: 1,
+            owner: ALICE,
+            expires: LATER,
+        };
+        let whole = PendingBlob {
+            size: WHOLE,
+            ..small
+        };
+        let of_bob = PendingBlob {
+            owner: BOB,
+            ..small
+        };
+        let counted = || (store.pending_of(&ALICE), store.pending_of(&BOB));
+        store.put_pending(&small, balance(WHOLE)).unwrap();
+        assert_eq!(counted(), (CHARGED_MIN, 0));
+        let error = store.put_pending(&whole, balance(WHOLE - 1)).unwrap_err();
+        assert!(
+            matches!(error, BlobError::AllowanceUsed { pending: 0, .. }),
+            "{error}"
+        );
+        let others = PendingBlob {
+            owner: BOB,
+            ..whole
+        };
+        let error = store.put_pending(&others, balance(0)).unwrap_err();
+        assert!(matches!(error, BlobError::AllowanceUsed { .. }), "{error}");
+        assert_eq!(counted(), (CHARGED_MIN, 0));
+        store.put_pending(&whole, balance(WHOLE)).unwrap();
+        assert_eq!(counted(), (WHOLE, 0));
+        // Nobody takes it over for the size that it says itself.
+        store.put_pending(&of_bob, balance(CHARGED_MIN)).unwrap();
+        assert_eq!(counted(), (WHOLE, 0));
+        store.put_pending(&of_bob, balance(WHOLE)).unwrap();
+        assert_eq!(counted(), (0, WHOLE));
+        // In the end what is held counts.
+        store.put(b"x", 1).unwrap();
+        for _ in 0..3 {
+            store.end_pending(&small.digest);
+            assert_eq!(counted(), (0, WHOLE));
+        }
+        store.end_pending(&small.digest);
+        assert_eq!(counted(), (0, CHARGED_MIN));
+    }
+
+    /// A call of some hundred bytes, which counted nothing, had it stay for ten minutes more.
+    #[test]
+    fn what_a_record_named_once_counts_again_for_whoever_has_it_stay() {
+        const SIZE: u64 = 3 * CHARGED_MIN;
+        let (_folder, store) = store(1 << 20);
+        let bytes = |byte| vec![byte; usize::try_from(SIZE).unwrap()];
+        let all = |_: &Address| balance(1 << 20);
+        let kept = put(&store, ALICE, &bytes(1), balance(1 << 20)).unwrap();
+        let lost = put(&store, ALICE, &bytes(2), balance(1 << 20)).unwrap();
+        store.sweep(NOW, |_| Some(u64::MAX), all);
+        assert_eq!(store.pending_of(&ALICE), 0);
+        let again = |digest, size, allowance| {
+            let blob = PendingBlob {
+                digest,
+                size,
+                owner: BOB,
+                expires: LATER.saturating_add(PENDING_TIME),
+            };
+            let begun = store.put_pending(&blob, allowance);
+            if begun.is_ok() {
+                store.end_pending(&digest);
+            }
+            begun.map(|()| store.pending_of(&BOB))
+        };
+        // Storing what is held is no error, whatever money there is.
+        assert_eq!(again(lost, SIZE, balance(CHARGED_MIN)).unwrap(), 0);
+        let error = again(lost, SIZE + 1, balance(CHARGED_MIN)).unwrap_err();
+        assert!(matches!(error, BlobError::AllowanceUsed { .. }), "{error}");
+        // It counts what it has, and not what is said.
+        assert_eq!(again(kept, 1, balance(SIZE)).unwrap(), SIZE);
+        assert_eq!(store.sweep(LATER, |_| None, all), 1);
+        assert!(store.contains(&kept) && !store.contains(&lost));
+        // If a record names it, that is over at the next look.
+        store.sweep(LATER, |_| Some(u64::MAX), all);
+        assert_eq!(store.pending_of(&BOB), 0);
+    }
+
+    /// An order that says one byte kept whatever has its input's name.
+    #[test]
+    fn what_is_longer_than_its_record_says_is_not_named() {
+        let (_folder, store) = store(1 << 20);
+        let digest = put(&store, ALICE, &[1; 5_000], balance(1 << 20)).unwrap();
+        let all = |_: &Address| balance(1 << 20);
+        assert_eq!(store.sweep(NOW, |_| Some(4_999), all), 0);
+        assert_eq!(store.pending_of(&ALICE), 5_000);
+        assert_eq!(store.sweep(LATER, |_| Some(5_000), all), 0);
+        assert_eq!(store.pending_of(&ALICE), 0);
+        let later = LATER.saturating_add(PENDING_TIME);
+        assert_eq!(store.sweep(later, |_| Some(4_999), all), 1);
+        assert!(!store.contains(&digest));
+        // One that is still coming counts as what was said of it.
+        let coming = PendingBlob {
+            digest,
+            size: 6_000,
+            owner: ALICE,
+            expires: later,
+        };
+        store.put_pending(&coming, balance(6_000)).unwrap();
+        store.sweep(later, |_| Some(5_999), all);
+        assert_eq!(store.pending_of(&ALICE), 6_000);
+        store.sweep(later, |_| Some(6_000), all);
+        assert_eq!(store.pending_of(&ALICE), 0);
     }
 
     #[test]
@@ -322,9 +445,9 @@ mod tests {
         let digest = store.put(b"from another validator", 100).unwrap();
         let none = |_: &Address| balance(0);
         for _ in 0..FOLDERS {
-            assert_eq!(store.sweep(NOW, |_| false, none), 0);
+            assert_eq!(store.sweep(NOW, |_| None, none), 0);
         }
-        assert_eq!(store.sweep(LATER, |_| false, none), 1);
+        assert_eq!(store.sweep(LATER, |_| None, none), 1);
         assert!(!store.contains(&digest));
     }
 }

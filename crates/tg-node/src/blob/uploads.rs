@@ -6,6 +6,8 @@
 //! - At most 64 are open, and 8 of one account.
 //! - One to which no chunk came for [`PENDING_TIME`], or whose account's money went elsewhere, ends at the next sweep with all that came.
 //! - A chunk that is not the one of its place is refused at once, and nothing of it is kept.
+//! - A tree may say a size that is wrong, and several chunks as one: it goes by the tree of whoever asked last. The chunks that are here
+//!   were checked and stay, and a tree that does not have them is refused.
 //! - What a process left open stays in `<root>/uploads/`, counts as held, and goes after [`PENDING_TIME`] unless somebody goes on with it,
 //!   for whom it counts then. Its chunks are hashed again, once.
 
@@ -64,7 +66,7 @@ impl BlobStore {
             self.end_pending(digest);
             return Ok(UploadProgress::Whole(Stored::Held));
         }
-        match self.open_or_known(blob) {
+        match self.open_or_known(blob, &tree) {
             Ok(None) => {}
             known => {
                 self.end_pending(digest);
@@ -81,7 +83,11 @@ impl BlobStore {
     }
 
     /// The next chunk of an upload that is open; nothing if it has to be begun, for which there is a place from now on.
-    fn open_or_known(&self, blob: &PendingBlob) -> Result<Option<u64>, BlobError> {
+    fn open_or_known(
+        &self,
+        blob: &PendingBlob,
+        tree: &ChunkTree,
+    ) -> Result<Option<u64>, BlobError> {
         let PendingBlob {
             digest, expires, ..
         } = *blob;
@@ -89,9 +95,18 @@ impl BlobStore {
         let owner = self.charged_to(&digest).map_or(blob.owner, |(it, _)| it);
         let mut uploads = self.uploads();
         if let Some(open) = uploads.open.get_mut(&digest) {
-            let Some(paused) = &open.paused else {
+            let Some(paused) = &mut open.paused else {
                 return Err(BlobError::Busy { digest });
             };
+            // Stops: somebody who begins the upload of another one's blob with a wrong size, of which no bytes are the last chunk.
+            if paused.tree != *tree {
+                if !tree.begins_like(&paused.tree, paused.chunks) {
+                    return Err(BlobError::WrongTree { digest });
+                }
+                self.reserve_instead(paused.given_back, tree.size())?;
+                paused.given_back = tree.size();
+                paused.tree = tree.clone();
+            }
             let next = paused.chunks;
             (open.owner, open.expires) = (owner, open.expires.max(expires));
             return Ok(Some(next));
@@ -223,8 +238,9 @@ impl BlobStore {
         let mut left_over = Vec::new();
         let mut uploads = self.uploads();
         for (digest, open) in &uploads.open {
-            let charged = self.charged_to(digest).is_some_and(|(_, it)| it > 0);
-            if open.expires <= now || charged && unbacked.contains(&open.owner) {
+            let charged = self.charged_to(digest).filter(|(_, it)| *it > 0);
+            let is_unbacked = charged.is_some_and(|(owner, _)| unbacked.contains(&owner));
+            if open.expires <= now || is_unbacked {
                 over.push(*digest);
             }
         }

@@ -112,6 +112,28 @@ async fn a_grid_that_takes_no_chunks_gets_the_whole() {
     }
 }
 
+/// Somebody else says another size of the blob, or keeps wrong chunks of it coming.
+#[tokio::test]
+async fn an_upload_that_others_disturb_goes_in_one_call() {
+    for (status, code) in [(400, "TG-API-017"), (503, "TG-NODE-029")] {
+        let bytes = blob();
+        let digest = Digest::of_blob(&bytes);
+        let gateway = Gateway::start(move |asked| match asked.path.as_str() {
+            path if path.ends_with("/chunks") => Some(told(&upload(digest, Some(5)))),
+            path if path.ends_with("/chunks/5") => Some(refusal(status, code)),
+            path if path.starts_with("/v1/blobs/") => Some(told(&upload(digest, None))),
+            _ => usual(asked),
+        })
+        .await;
+        let client = gateway.client.uploading_as(&alice());
+        client.put_blob(bytes.clone()).await.unwrap();
+        assert_eq!(sent(&gateway), [5; 5]);
+        let calls = gateway.asked("PUT", "/v1/blobs/");
+        assert_eq!(calls.len(), 11, "it is begun again each time");
+        assert_eq!(calls[10].body, bytes);
+    }
+}
+
 #[tokio::test]
 async fn small_blobs_go_in_one_call() {
     let bytes = vec![7; 4 * CHUNK];

@@ -78,6 +78,11 @@ fn a_tree_of_another_blob_is_refused() {
     longer[0] += 1;
     let longer = ChunkTree::from_bytes(&longer).unwrap();
     assert!(!longer.is_chunk(&digest, 3, &bytes[3 * CHUNK..]));
+    // What is right of it is right of the other one.
+    assert!(made.begins_like(&longer, 3) && longer.begins_like(&made, 0));
+    assert!(!made.begins_like(&longer, 4), "the last one is another");
+    let another = tree(&self::bytes(3 * CHUNK + 6)[1..], CHUNK);
+    assert!(made.begins_like(&another, 0) && !made.begins_like(&another, 1));
     // One that is wrong by more has another number of nodes.
     let mut more = encoded;
     more[3] = 0xff;

@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use blake3::hazmat::{Mode, merge_subtrees_non_root};
 use tempfile::TempDir;
 use tg_types::chunks::{CHUNK_BYTES, ChunkTreeBuilder};
+use tg_types::{Decode as _, Encode as _};
 
 use super::super::open_uploads::{UPLOADS_MAX, UPLOADS_PER_ACCOUNT_MAX};
 use super::*;
@@ -115,7 +117,7 @@ fn an_upload_goes_on_and_refuses_a_wrong_chunk_of_which_nothing_is_kept() {
     assert_eq!(put(&store, &bytes, 2, chunk(&bytes, 2)).unwrap(), held);
     assert_eq!(store.used_bytes(), bytes.len() as u64);
     // It goes like any other that nothing names.
-    assert_eq!(store.sweep(LATER, |_| false, |_| balance(1 << 40)), 1);
+    assert_eq!(store.sweep(LATER, |_| None, |_| balance(1 << 40)), 1);
     assert_eq!((store.used_bytes(), store.pending_of(&BOB)), (0, 0));
 }
 
@@ -139,6 +141,59 @@ fn what_may_not_begin_costs_nothing() {
     assert!(matches!(poor, Err(BlobError::AllowanceUsed { .. })));
     assert_eq!((store.used_bytes(), store.pending_of(&ALICE)), (0, 0));
     assert!(store.uploads().open.is_empty());
+}
+
+/// A tree of a size and these nodes.
+fn tree_of(size: u64, nodes: &[[u8; 32]]) -> ChunkTree {
+    let count = u32::try_from(nodes.len()).unwrap().to_le_bytes();
+    let bytes = [&size.to_le_bytes()[..], &count, nodes.as_flattened()].concat();
+    ChunkTree::from_bytes(&bytes).unwrap()
+}
+
+/// Whoever knew a blob before its sender began its upload so, and the last chunk of its sender was refused each time.
+#[test]
+fn a_tree_of_a_wrong_size_does_not_hold_an_upload_against_the_right_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let bytes = blob(3, 0);
+    let (digest, size) = (Digest::of_blob(&bytes), bytes.len() as u64);
+    let right = tree(&bytes).to_bytes();
+    let (_, nodes) = right.split_at(right.len() - 4 * 32);
+    let (nodes, _) = nodes.as_chunks::<32>();
+    let squat = |tree: &ChunkTree| {
+        let blob = PendingBlob {
+            size: tree.size(),
+            ..of(BOB, &bytes)
+        };
+        store.begin_upload(&blob, balance(1 << 40), tree.clone(), LIMIT)
+    };
+    let missing = UploadProgress::Missing;
+    let shorter = tree_of(size - 1, nodes);
+    let pair = |left: usize| merge_subtrees_non_root(&nodes[left], &nodes[left + 1], Mode::Hash);
+    let halves = tree_of(2 * CHUNK_BYTES, &[pair(0), pair(2)]);
+    for wrong in [&shorter, &halves] {
+        assert!(wrong.is_of(&digest));
+        assert_eq!(squat(wrong).unwrap(), missing(0));
+        assert_eq!(store.used_bytes(), wrong.size());
+    }
+    assert_eq!(begin(&store, ALICE, &bytes).unwrap(), missing(0));
+    assert_eq!(store.used_bytes(), size);
+    for index in 0..3 {
+        put(&store, &bytes, index, chunk(&bytes, index)).unwrap();
+    }
+    // Chunks that are here stay, and show that two of them are not one.
+    let error = squat(&halves).unwrap_err();
+    assert!(matches!(error, BlobError::WrongTree { .. }), "{error}");
+    assert_eq!(squat(&shorter).unwrap(), missing(3));
+    assert_eq!(store.used_bytes(), size - 1);
+    let error = put(&store, &bytes, 3, chunk(&bytes, 3)).unwrap_err();
+    assert!(matches!(error, BlobError::WrongChunk { .. }), "{error}");
+    assert_eq!(begin(&store, ALICE, &bytes).unwrap(), missing(3));
+    let last = put(&store, &bytes, 3, chunk(&bytes, 3)).unwrap();
+    assert_eq!(last, UploadProgress::Whole(Stored::New));
+    assert_eq!(store.get(&digest, LIMIT).unwrap().unwrap(), bytes);
+    assert_eq!(store.used_bytes(), size);
+    assert_eq!(store.pending_of(&ALICE), size);
 }
 
 #[test]
@@ -184,7 +239,7 @@ fn an_upload_ends_with_its_time_or_its_money() {
         BOB => balance(1 << 40),
         _ => balance(0),
     };
-    assert_eq!(store.sweep(NOW, |_| false, bobs), 0);
+    assert_eq!(store.sweep(NOW, |_| None, bobs), 0);
     assert_eq!(store.pending_of(&ALICE), 0);
     assert_eq!(store.pending_of(&BOB), of_bob.len() as u64);
     assert_eq!(store.used_bytes(), of_bob.len() as u64);
@@ -200,7 +255,7 @@ fn an_upload_ends_with_its_time_or_its_money() {
     let much_later = LATER.saturating_add(PENDING_TIME);
     let wrong = store.put_upload_chunk(&digest, 0, b"wrong", much_later);
     assert!(matches!(wrong, Err(BlobError::WrongChunk { .. })));
-    assert_eq!(store.sweep(LATER, |_| false, bobs), 0);
+    assert_eq!(store.sweep(LATER, |_| None, bobs), 0);
     assert_eq!((store.pending_of(&BOB), store.used_bytes()), (0, 0));
     assert_eq!(files(), 0);
     begin(&store, BOB, &of_bob).unwrap();
@@ -208,7 +263,7 @@ fn an_upload_ends_with_its_time_or_its_money() {
     store
         .put_upload_chunk(&digest, 0, first, much_later)
         .unwrap();
-    store.sweep(LATER, |_| false, bobs);
+    store.sweep(LATER, |_| None, bobs);
     assert_eq!(
         begin(&store, BOB, &of_bob).unwrap(),
         UploadProgress::Missing(1)
@@ -238,7 +293,7 @@ fn what_came_stays_over_a_restart_counts_and_goes_when_nobody_goes_on() {
     let whole = kept.len() as u64;
     assert_eq!(store.used_bytes(), CHUNK_BYTES + whole);
     let all = |_: &Address| balance(1 << 40);
-    store.sweep(NOW, |_| false, all);
+    store.sweep(NOW, |_| None, all);
     assert_eq!(store.used_bytes(), CHUNK_BYTES + whole);
     for index in 1..3 {
         put(&store, &kept, index, chunk(&kept, index)).unwrap();
@@ -246,7 +301,7 @@ fn what_came_stays_over_a_restart_counts_and_goes_when_nobody_goes_on() {
     assert!(store.contains(&Digest::of_blob(&kept)));
     assert_eq!(store.used_bytes(), CHUNK_BYTES + whole);
     let named = Digest::of_blob(&kept);
-    store.sweep(LATER, |it| *it == named, all);
+    store.sweep(LATER, |it| (*it == named).then_some(whole), all);
     assert_eq!(store.used_bytes(), whole);
     assert_eq!(fs::read_dir(&uploads).unwrap().count(), 0);
 }
