@@ -136,6 +136,9 @@ impl Stream for EventMessages {
     }
 }
 
+/// The leases of a job.
+type LeasesOf = Box<dyn Fn(&JobId) -> Vec<LeaseId> + Send + Sync>;
+
 /// Tells a client what comes after a place.
 struct EventFollower {
     /// Nothing as long as no block came: then all that is kept is told.
@@ -144,7 +147,7 @@ struct EventFollower {
     is_resumed: bool,
     job: Option<JobId>,
     /// The leases of a job, as far as blocks are final.
-    leases_of: Box<dyn Fn(&JobId) -> Vec<LeaseId> + Send + Sync>,
+    leases_of: LeasesOf,
     events: Arc<JobEvents>,
 }
 
