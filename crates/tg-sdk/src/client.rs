@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hyper::Method;
-use serde::Serialize;
 use tg_types::chain::{
     ChainPage, CheckpointBlock, PAGE_BYTES_MAX, SNAPSHOT_HEAD_BYTES_MAX, SeatChanges, SnapshotHead,
 };
@@ -19,6 +18,7 @@ use tg_types::{
 };
 use tokio::sync::Mutex as AsyncMutex;
 
+use crate::answer::Answer;
 use crate::dto::{
     AccountDto, BidDto, DevelopmentAccountDto, DryRunDto, FaucetRequestDto, JobDto, JobEventsDto,
     JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, ModePriceDto, ModelDto, ModelPageDto,
@@ -30,7 +30,7 @@ use crate::error::ClientError;
 use crate::events::EventStream;
 use crate::signer::Signer;
 use crate::tls::{self, TlsRoots};
-use crate::transport::{Payload, Transport};
+use crate::transport::{Call, JSON_BYTES_MAX, Payload, Transport};
 use crate::turn::{SigningTurn, locked};
 
 /// Bytes of a page of blocks that are read: its blocks, and what shows them.
@@ -870,7 +870,14 @@ impl Client {
     /// # Errors
     /// Those of any call; status 404 on any other network.
     pub async fn faucet(&self, request: &FaucetRequestDto) -> Result<SubmittedDto, ClientError> {
-        self.post("/v1/dev/faucet", request).await
+        let path = "/v1/dev/faucet";
+        let json = serde_json::to_vec(request).map_err(|source| ClientError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        self.transport
+            .json(Method::POST, path, Payload::Json(json))
+            .await
     }
 
     /// Reads the pages of a list up to `most` items. `path` ends where a query goes on.
@@ -894,31 +901,27 @@ impl Client {
         Ok(items)
     }
 
-    /// What is read changes nothing: while the node says that it is busy it is asked again, up to [`READ_PATIENCE`].
-    async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        let started = Instant::now();
-        loop {
-            let read = self.transport.json(Method::GET, path, Payload::Empty).await;
-            let is_busy = read.as_ref().is_err_and(ClientError::is_busy);
-            if !is_busy || started.elapsed() > READ_PATIENCE {
-                return read;
-            }
-            tokio::time::sleep(a_while()).await;
-        }
+    async fn get<T: Answer>(&self, path: &str) -> Result<T, ClientError> {
+        let bytes = self.read(path).await?;
+        T::read(path, &bytes)
     }
 
-    async fn post<B: Serialize, T: serde::de::DeserializeOwned>(
-        &self,
-        path: &str,
-        body: &B,
-    ) -> Result<T, ClientError> {
-        let json = serde_json::to_vec(body).map_err(|source| ClientError::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
-        self.transport
-            .json(Method::POST, path, Payload::Json(json))
-            .await
+    /// What is read changes nothing: while the node says that it is busy it is asked again, up to [`READ_PATIENCE`].
+    fn read<'a>(&'a self, path: &'a str) -> Call<'a, Vec<u8>> {
+        Box::pin(async move {
+            let started = Instant::now();
+            loop {
+                let call = self
+                    .transport
+                    .call(Method::GET, path, Payload::Empty, JSON_BYTES_MAX);
+                let read = call.await;
+                let is_busy = read.as_ref().is_err_and(ClientError::is_busy);
+                if !is_busy || started.elapsed() > READ_PATIENCE {
+                    return read;
+                }
+                tokio::time::sleep(a_while()).await;
+            }
+        })
     }
 }
 

@@ -39,6 +39,8 @@
 //! # Ok(()) }
 //! ```
 
+#[cfg(feature = "client")]
+mod answer;
 #[cfg(all(feature = "client", feature = "verify"))]
 pub mod bids;
 #[cfg(feature = "client")]

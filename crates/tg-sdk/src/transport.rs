@@ -1,6 +1,7 @@
 //! HTTP/1.1 over TCP or TLS: one request, one bounded answer.
 
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
@@ -8,8 +9,8 @@ use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use serde::de::DeserializeOwned;
 
+use crate::answer::Answer;
 use crate::error::{ClientError, ErrorBody};
 use crate::tls::{Connector, TlsRoots};
 use crate::upload::UploadBody;
@@ -44,6 +45,10 @@ pub(crate) enum Payload {
 
 /// The body of a request: whole, or piece by piece.
 pub(crate) type RequestBody = Either<Full<Bytes>, UploadBody>;
+
+/// A call on its way. What makes one is a plain function: an `async` one is compiled by every crate, program and test that waits for it, with all
+/// of HTTP and TLS below it.
+pub(crate) type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T, ClientError>> + Send + 'a>>;
 
 /// A pool of connections to one API.
 #[derive(Debug, Clone)]
@@ -125,7 +130,30 @@ impl Transport {
     }
 
     /// Sends a request and returns the answer's head with its body still unread; refusals become errors.
-    pub(crate) async fn open(
+    pub(crate) fn open<'a>(
+        &'a self,
+        method: Method,
+        path: &'a str,
+        payload: Payload,
+    ) -> Call<'a, Response<Incoming>> {
+        Box::pin(self.begin(method, path, payload))
+    }
+
+    /// Sends a request and reads the whole answer, at most `limit` bytes.
+    pub(crate) fn call<'a>(
+        &'a self,
+        method: Method,
+        path: &'a str,
+        payload: Payload,
+        limit: usize,
+    ) -> Call<'a, Vec<u8>> {
+        Box::pin(async move {
+            let answer = self.begin(method, path, payload).await?;
+            self.read(path, answer, limit).await
+        })
+    }
+
+    async fn begin(
         &self,
         method: Method,
         path: &str,
@@ -149,30 +177,15 @@ impl Transport {
         Err(ClientError::Refused { status, body })
     }
 
-    /// Sends a request and reads the whole answer, at most `limit` bytes.
-    pub(crate) async fn call(
-        &self,
-        method: Method,
-        path: &str,
-        payload: Payload,
-        limit: usize,
-    ) -> Result<Vec<u8>, ClientError> {
-        let answer = self.open(method, path, payload).await?;
-        self.read(path, answer, limit).await
-    }
-
     /// Sends a request and reads the answer as JSON.
-    pub(crate) async fn json<T: DeserializeOwned>(
+    pub(crate) async fn json<T: Answer>(
         &self,
         method: Method,
         path: &str,
         payload: Payload,
     ) -> Result<T, ClientError> {
         let bytes = self.call(method, path, payload, JSON_BYTES_MAX).await?;
-        serde_json::from_slice(&bytes).map_err(|source| ClientError::Unreadable {
-            path: path.to_owned(),
-            source,
-        })
+        T::read(path, &bytes)
     }
 
     fn request(
