@@ -26,7 +26,7 @@ use crate::tree::{LeafHead, LeafKey, LeafPath, Leaves, StateProof, Tree, content
 use crate::verdict::{EvidenceTask, GrantTask, ReplicasTask};
 
 use super::book_changes::BookChanges;
-use super::consent::Consents;
+use super::consent_index::Consents;
 use super::cursors::Cursors;
 use super::reservations::Reservation;
 use super::schedule::Schedule;
