@@ -1,7 +1,7 @@
 //! When the mere passing of time changes something, worked out from the records and not from the queues by which blocks find it.
 
-use tg_ledger::{Job, JobState, KeptStage, Lease, ModelState, ReplicaStage, State};
-use tg_types::TimestampMs;
+use tg_ledger::{EndpointMeter, Job, JobState, KeptStage, Lease, ModelState, ReplicaStage, State};
+use tg_types::{Amount, DurationMs, TimestampMs};
 
 /// The earliest block time at which it does; `None` if nothing waits.
 pub(crate) fn next_timeout(state: &State) -> Option<TimestampMs> {
@@ -57,7 +57,15 @@ fn endpoint_ends(state: &State, job: &Job, lease: &Lease) -> TimestampMs {
         return lease.deadline;
     };
     let end = meter.ends_at.unwrap_or(lease.deadline).min(lease.deadline);
-    let spent = meter.lasts(job.escrow()).map(|it| start.saturating_add(it));
+    let spent = lasts(&meter, job.escrow()).map(|it| start.saturating_add(it));
     let last = end.saturating_add(wait);
     spent.filter(|it| *it < end).map_or(last, |it| it.min(last))
+}
+
+/// How long after the start what is `left` of the escrow is spent, if nothing more is claimed; `None` if never.
+fn lasts(meter: &EndpointMeter, left: Amount) -> Option<DurationMs> {
+    let time = left.saturating_add(meter.paid);
+    let time = time.saturating_sub(meter.vouchers).get();
+    let spent = time.checked_mul(60_000)?.checked_div(meter.minute.get())?;
+    Some(DurationMs::new(u64::try_from(spent).ok()?))
 }
