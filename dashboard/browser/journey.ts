@@ -67,6 +67,11 @@ async function order(page: Page): Promise<string> {
   assert(await page.getByLabel(/turned around/).isChecked(), "ink on paper is turned around");
   await page.getByRole("radio", { name: /a proof/ }).check();
   await page.getByText("TGRID are locked").waitFor();
+  // Beside the quote, what the same machine would cost in a cloud, with the day and the page of the row.
+  const row = page.locator(".clouds li").first();
+  await row.waitFor();
+  assert.match((await row.textContent()) ?? "", /^\$0\.0*[1-9]\d* at .+, \$\d+\.\d+ an hour; read on \d{4}-\d\d-\d\d, \d+ days ago$/);
+  assert.match((await row.getByRole("link").getAttribute("href")) ?? "", /^https:/);
   await picture(page, "order");
   await page.getByRole("button", { name: "Review the order" }).click();
   await page.getByRole("dialog").getByText("TGRID").first().waitFor();

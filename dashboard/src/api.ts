@@ -22,6 +22,9 @@ export type JobEvents = Schemas["JobEventsDto"];
 export type Inference = Schemas["InferenceDto"];
 export type Mode = Schemas["ModeDto"];
 export type ModePrice = Schemas["ModePriceDto"];
+export type Machine = Schemas["MachineDto"];
+export type CloudPrices = Schemas["CloudPricesDto"];
+export type CloudPrice = Schemas["CloudPriceDto"];
 
 /** A refusal, in the API's words. */
 export class Refusal extends Error {

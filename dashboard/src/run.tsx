@@ -2,7 +2,8 @@
 // language model through the OpenAI API, with a key.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, post, Refusal, type Inference, type Job, type JobReceipt, type Mode, type Model, type ModelPage, type ModePrice, type QuotePage, type Status } from "./api.ts";
+import { get, post, Refusal, type CloudPrices, type Inference, type Job, type JobReceipt, type Mode, type Model, type ModelPage, type ModePrice, type QuotePage, type Status } from "./api.ts";
+import { costsOf, daysAgo, dollars, hardwareName, hardwareOf } from "./clouds.ts";
 import { amount, bytes, count, span, work } from "./format.ts";
 import { useEvents, useLive } from "./live.ts";
 import { Bars, Facts, Id, Section, Shown, State, Tgrid } from "./parts.tsx";
@@ -269,6 +270,7 @@ const PRECISION: Record<string, string> = { "TGX-1": "integers of 8 bits, sums o
 function Quote({ model, mode }: { model: Model; mode: Mode }) {
   const quotes = useLive<QuotePage>(`/v1/models/${model.id}/quotes?mode=${mode}&limit=20`, 3_000);
   const weights = useWeights(model);
+  const clouds = useClouds();
   const best = quotes.value?.items.find((quote) => quote.chosen) ?? quotes.value?.items.find((quote) => quote.serves);
   return (
     <div class="quote">
@@ -284,9 +286,47 @@ function Quote({ model, mode }: { model: Model; mode: Mode }) {
         ["verification", best ? <><Tgrid of={best.verification_fee} /> TGRID</> : ""],
         ["at most", best ? <><Tgrid of={best.max_price} /> TGRID are locked; what is not spent comes back</> : ""],
       ]} />
+      {best && clouds && <InClouds prices={clouds} quote={best} />}
       {quotes.value && !best && <p class="note">{quotes.value.items.length === 0 ? "No provider offers anything yet." : `No offer fits: ${quotes.value.items[0]?.lacks.join(", ")}.`}</p>}
       {quotes.error && <p class="note bad">{quotes.error}</p>}
     </div>
+  );
+}
+
+/** What clouds ask for hardware, as the node tells it; nothing if it does not. */
+function useClouds(): CloudPrices | undefined {
+  const [prices, setPrices] = useState<CloudPrices>();
+  useEffect(() => {
+    const abort = new AbortController();
+    // Once: a node has one table for as long as it runs.
+    get<CloudPrices>("/v1/clouds", abort.signal).then(setPrices).catch(() => undefined);
+    return () => abort.abort();
+  }, []);
+  return prices;
+}
+
+/** Rows that are shown, the cheapest first. */
+const CLOUDS_SHOWN = 3;
+
+/** What clouds would take for the hardware and the time of a quote, each row with its day and page; nothing if no row is of such hardware. */
+function InClouds({ prices, quote }: { prices: CloudPrices; quote: QuotePage["items"][number] }) {
+  const { machine } = quote.offer.terms;
+  const hardware = hardwareOf(machine);
+  const costs = costsOf(prices, hardware, quote.eta_ms);
+  if (costs.length === 0) return null;
+  const unsaid = !hardware.gpu && !machine?.cpu_milli;
+  const here = quote.price && prices.usd_per_tgrid ? (Number(quote.price) + Number(quote.verification_fee)) * prices.usd_per_tgrid : undefined;
+  return (
+    <>
+      <h3>In a cloud</h3>
+      <p class="small">{hardwareName(hardware)}{unsaid && ", of which the offer says no number,"} for {span(quote.eta_ms)}{here !== undefined && `; here ${dollars(here)} by this node's table`}:</p>
+      <ul class="clouds">
+        {costs.slice(0, CLOUDS_SHOWN).map(({ row, usd }) => (
+          <li key={`${row.cloud} ${row.product}`}><b>{dollars(usd)}</b> at {row.cloud} <span class="small">{row.product}, {dollars(row.usd_per_hour)} an hour; <a href={row.source} rel="noreferrer">read on {row.read_on}, {daysAgo(row.read_on, Date.now())}</a></span></li>
+        ))}
+      </ul>
+      <p class="small">Notes of those pages, not asked for now. Nobody there checks a result, and idle time is paid.</p>
+    </>
   );
 }
 

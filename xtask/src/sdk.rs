@@ -39,6 +39,20 @@ const ALONE: &[Step] = &[
         ],
         environment: &[],
     },
+    Step {
+        name: "clouds alone",
+        program: StepProgram::Cargo,
+        arguments: &[
+            "check",
+            "--locked",
+            "-p",
+            "tg-sdk",
+            "--no-default-features",
+            "--features",
+            "clouds",
+        ],
+        environment: &[],
+    },
 ];
 
 const IN_A_BROWSER: Step = Step {

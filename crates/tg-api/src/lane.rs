@@ -80,7 +80,7 @@ impl CallLane {
             ("chain", Some("blocks"), None) => Self::Follow,
             ("leases", Some(_), Some("requests" | "serve")) => Self::Endpoint,
             ("dev", Some("infer"), None) => Self::Development,
-            ("offers" | "models" | "jobs", None, _)
+            ("offers" | "models" | "jobs" | "clouds", None, _)
             | ("jobs", Some("dry-run"), None)
             | ("jobs", Some(_), Some("why" | "receipt"))
             | ("models", Some(_), Some("quotes" | "modes"))
@@ -523,6 +523,7 @@ mod tests {
         check(&Method::GET, "/v1/status", CallLane::Agent);
         check(&Method::GET, "/v1/offers", CallLane::Read);
         check(&Method::GET, "/v1/jobs/", CallLane::Read);
+        check(&Method::GET, "/v1/clouds", CallLane::Read);
         check(&Method::GET, "/v1/jobs/0x12/why", CallLane::Read);
         check(&Method::POST, "/v1/jobs/dry-run", CallLane::Read);
         check(&Method::GET, "/v1/models/0x12/quotes", CallLane::Read);

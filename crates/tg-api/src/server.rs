@@ -11,6 +11,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tg_sdk::dto::CloudPricesDto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -49,6 +50,7 @@ pub struct ApiListener {
     address: SocketAddr,
     secure: Option<SecureListener>,
     names: Vec<HostName>,
+    clouds: CloudPricesDto,
 }
 
 /// An address where TLS is spoken.
@@ -72,6 +74,7 @@ impl ApiListener {
             address,
             secure: None,
             names: Vec::new(),
+            clouds: CloudPricesDto::default(),
         })
     }
 
@@ -80,6 +83,13 @@ impl ApiListener {
     #[must_use]
     pub fn called(mut self, names: Vec<HostName>) -> Self {
         self.names = names;
+        self
+    }
+
+    /// Takes what clouds ask for hardware, which is told to whoever asks; without it, there are no rows.
+    #[must_use]
+    pub fn beside_clouds(mut self, clouds: CloudPricesDto) -> Self {
+        self.clouds = clouds;
         self
     }
 
@@ -105,6 +115,7 @@ impl ApiListener {
             address,
             secure,
             names,
+            clouds,
         } = self;
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Connections::new(config.connections_max));
@@ -112,6 +123,7 @@ impl ApiListener {
         let shared = Arc::new(Shared {
             port,
             config,
+            clouds,
             lanes: Lanes::new(&config, Arc::clone(&connections)),
             replays: Replays::default(),
             served: Replays::default(),

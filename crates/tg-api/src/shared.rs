@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tg_sdk::dto::CloudPricesDto;
 use tokio::sync::watch;
 
 use crate::calls::Calls;
@@ -19,6 +20,8 @@ use crate::snapshots::Snapshots;
 pub(crate) struct Shared {
     pub(crate) port: Arc<dyn GridPort>,
     pub(crate) config: ApiConfig,
+    /// What clouds ask for hardware.
+    pub(crate) clouds: CloudPricesDto,
     pub(crate) lanes: Lanes,
     /// Requests of the OpenAI routes that may come again.
     pub(crate) replays: Replays<Completion>,

@@ -1,9 +1,8 @@
 //! What the commands of the program share: how they end and print ([`outcome`]), files ([`files`]), keys in files ([`keys`]) and the
-//! accounts of development networks ([`accounts`]), tables ([`table`]), dates ([`date`]), and arguments that several take: what a job needs ([`needs`]), how
+//! accounts of development networks ([`accounts`]), tables ([`table`]), and arguments that several take: what a job needs ([`needs`]), how
 //! a result is checked ([`verify`]), what a language model is to write ([`draw`], [`tokens`]).
 
 pub mod accounts;
-pub mod date;
 pub mod draw;
 pub mod files;
 pub mod keys;

@@ -6,8 +6,8 @@
 mod book;
 mod book_changes;
 mod codec;
-mod consent;
-mod consents;
+mod consent_index;
+mod consent_updates;
 mod core;
 mod cursors;
 mod held_back;
@@ -23,7 +23,7 @@ mod storage;
 mod sync;
 mod why;
 
-pub(crate) use consent::can_be_pushed_out;
+pub(crate) use consent_index::can_be_pushed_out;
 pub use core::{Head, Outage, State, Totals};
 pub(crate) use cursors::{Cursors, waiting_of};
 pub use reservations::{HeldPlace, Reservation};

@@ -18,7 +18,6 @@ use tg_types::{
 
 use tokio::sync::Notify;
 
-use crate::asked::AskedSince;
 use crate::blob::BlobStore;
 use crate::committee::{Committees, LookedInVain};
 use crate::evidence::EvidenceChecker;
@@ -29,6 +28,7 @@ use crate::limits::{
     STORAGE_BYTES_OF_PROGRAM, STORAGE_BYTES_PER_TURN, STORAGE_LOOKS_PER_TURN,
     STORAGE_REPORTS_PER_TURN,
 };
+use crate::question_reports::AskedSince;
 use crate::storage::{self, Holding, Programs};
 
 /// Looks at results to vote on that go on at one time: one of a long run leaves room for others. Claims have one more: whoever accused loses

@@ -97,7 +97,7 @@
 //! 7. [`clock`], `steady` - wall time, and the clock that only counts
 //! 8. `application`, [`engine`] - the loop around the machine, and all of it on any runtime
 //! 9. `term`, `leaders`, `signer`, [`voting`], `faults` - who votes and leads, with which key, when, and who contradicts itself
-//! 10. `fetch`, `asked` - blobs from other validators, and statements about what these keep
+//! 10. `fetch`, `question_reports` - blobs from other validators, and statements about what these keep
 //! 11. [`duties`], [`storage`], [`liveness`], `committee`, [`seed`] - what a validator states, votes and signs beside blocks
 //! 12. [`open`], [`validator`], [`handle`] - opening the data, running on tokio, and the interface for the rest of the process
 //! 13. [`follow`] - a node without a vote
@@ -133,7 +133,6 @@ pub mod checker;
 pub mod evidence;
 
 mod application;
-mod asked;
 pub mod canary;
 mod chain;
 pub mod clock;
@@ -154,6 +153,7 @@ mod nonces;
 pub mod open;
 mod peers;
 mod protocol;
+mod question_reports;
 pub mod seed;
 mod signer;
 mod steady;

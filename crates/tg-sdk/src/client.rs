@@ -20,10 +20,10 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::answer::Answer;
 use crate::dto::{
-    AccountDto, BidDto, DevelopmentAccountDto, DryRunDto, FaucetRequestDto, JobDto, JobEventsDto,
-    JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, ModePriceDto, ModelDto, ModelPageDto,
-    OfferDto, OfferPageDto, Paged, ProviderDto, QuoteDto, QuotePageDto, RentDto, SeatsDto,
-    StateAnswerDto, StateRecordDto, StatusDto, SubmittedDto, TransactionStatusDto,
+    AccountDto, BidDto, CloudPricesDto, DevelopmentAccountDto, DryRunDto, FaucetRequestDto, JobDto,
+    JobEventsDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, ModePriceDto, ModelDto,
+    ModelPageDto, OfferDto, OfferPageDto, Paged, ProviderDto, QuoteDto, QuotePageDto, RentDto,
+    SeatsDto, StateAnswerDto, StateRecordDto, StatusDto, SubmittedDto, TransactionStatusDto,
 };
 use crate::endpoint::wire::{ENDPOINT_BYTES_MAX, SERVE_BYTES_MAX, ServeAnswer, ServeCall};
 use crate::error::ClientError;
@@ -248,6 +248,14 @@ impl Client {
     /// Those of any call; status 404 if there is no such record, or it pays no rent.
     pub async fn rent(&self, record: impl fmt::Display + Send) -> Result<RentDto, ClientError> {
         self.get(&format!("/v1/rent/{record}")).await
+    }
+
+    /// What clouds ask for hardware, by the table that the node was started with.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn cloud_prices(&self) -> Result<CloudPricesDto, ClientError> {
+        self.get("/v1/clouds").await
     }
 
     /// What the grid is and where it stands.

@@ -6,6 +6,10 @@
 //! 3. [`error`] - what can go wrong
 //! 4. [`retry`] - what is signed again after that
 //! 5. [`shown`] - what an answer of a gateway shows, whoever gave it
+//! 6. [`date`] - days and their dates
+//!
+//! With the feature `clouds`:
+//! 1. [`clouds`] - what clouds ask for the same hardware, by a dated file
 //!
 //! With the feature `client`:
 //! 1. [`client`] - how to ask
@@ -49,6 +53,9 @@ mod blob_upload;
 pub mod client;
 #[cfg(feature = "client")]
 pub mod clock;
+#[cfg(feature = "clouds")]
+pub mod clouds;
+pub mod date;
 pub mod dto;
 pub mod endpoint;
 pub mod error;

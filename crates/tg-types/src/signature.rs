@@ -29,22 +29,6 @@ impl Signature {
         bytes
     }
 
-    /// Reads `r ‖ s ‖ v` with `v` of 0, 1, 27 or 28.
-    ///
-    /// # Errors
-    /// [`SignatureError::BadParity`] for any other `v`.
-    pub fn from_rsv(bytes: &[u8; 65]) -> Result<Self, SignatureError> {
-        let (mut r, mut s) = ([0; 32], [0; 32]);
-        r.copy_from_slice(&bytes[..32]);
-        s.copy_from_slice(&bytes[32..64]);
-        let y_parity = match bytes[64] {
-            v @ (0 | 1) => v,
-            v @ (27 | 28) => v - 27,
-            parity => return Err(SignatureError::BadParity { parity }),
-        };
-        Ok(Self { r, s, y_parity })
-    }
-
     /// Who signed `digest`.
     ///
     /// # Errors

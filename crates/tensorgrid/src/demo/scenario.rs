@@ -18,6 +18,7 @@ use super::participants::{self, Player, ProviderEvent};
 use super::record::{Balance, DemoRun, Finished, VALIDATORS};
 use super::screen::Screen;
 use crate::cli::DemoArguments;
+use crate::grid::cloud_prices;
 use crate::grid::commands::Signals;
 use crate::grid::connect::{Calling, OfJob};
 use crate::grid::embedded::{EmbeddedGrid, EmbeddedOptions, RunningAgent, register_bundled};
@@ -49,6 +50,7 @@ pub(crate) async fn run(arguments: &DemoArguments, quiet: bool) -> Result<DemoRu
         },
         tls: None,
         names: Vec::new(),
+        clouds: cloud_prices::told(None)?,
         validators: VALIDATORS,
         repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
         whole_run_macs: tg_ledger::WHOLE_RUN_MACS_USUAL,

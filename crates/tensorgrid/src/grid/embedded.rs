@@ -15,7 +15,7 @@ use tg_node::{
 };
 use tg_prover::ProvingModel;
 use tg_provider::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, ShutdownTrigger, Worker};
-use tg_sdk::dto::{ModelDto, ModelStateDto};
+use tg_sdk::dto::{CloudPricesDto, ModelDto, ModelStateDto};
 use tg_sdk::jobs;
 use tg_sdk::{Client, clock};
 use tg_types::{Address, Amount, Decode, DurationMs, Encode, Label, Transaction, Wallet};
@@ -64,6 +64,8 @@ pub(crate) struct EmbeddedOptions {
     pub(crate) tls: Option<TlsPlace>,
     /// Names by which the API is called.
     pub(crate) names: Vec<HostName>,
+    /// What the API tells of clouds.
+    pub(crate) clouds: CloudPricesDto,
     /// Validators; fixed at the first start.
     pub(crate) validators: usize,
     /// Most multiply-accumulates of a model whose runs every validator repeats; fixed at the first start.
@@ -130,6 +132,7 @@ impl EmbeddedGrid {
             None => listener,
         };
         let listener = listener.called(options.names.clone());
+        let listener = listener.beside_clouds(options.clouds.clone());
         let keys: Vec<ValidatorKey> = (0..options.validators as u64)
             .map(ValidatorKey::from_seed)
             .collect();

@@ -6,12 +6,15 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use tg_api::{HostName, TlsFiles};
 use tg_console::needs::{MachineArguments, amount};
+use tg_console::outcome::Failure;
 use tg_cuda::DeviceChoice;
 use tg_ledger::{REPEATED_MACS_USUAL, WHOLE_RUN_MACS_USUAL};
+use tg_sdk::dto::CloudPricesDto;
 use tg_types::Amount;
 use tg_types::chain::Checkpoint;
 
 use super::account_args::{OrderingSessionArguments, ServingSessionArguments};
+use super::cloud_prices;
 use super::connect_args::{ApiArguments, PassphraseArguments, TrustArguments};
 use super::serve_args::{ProviderStatusArguments, ServeArguments};
 use crate::network::process::ApiSetting;
@@ -73,6 +76,22 @@ pub(crate) struct NameArguments {
     pub(crate) allowed_host: Vec<HostName>,
 }
 
+/// What stands beside the quotes of an API.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct CloudTableArguments {
+    /// File of the cloud prices that the API and its dashboard show beside quotes, as `tensorgrid market cloud-prices` writes it;
+    /// without it, the rows that the program comes with.
+    #[arg(long, value_name = "FILE", env = "TENSORGRID_CLOUD_PRICES")]
+    pub(crate) cloud_prices: Option<PathBuf>,
+}
+
+impl CloudTableArguments {
+    /// The rows.
+    pub(crate) fn told(&self) -> Result<CloudPricesDto, Failure> {
+        cloud_prices::told(self.cloud_prices.as_deref())
+    }
+}
+
 /// `up`.
 #[derive(Debug, Args)]
 #[command(
@@ -91,6 +110,8 @@ pub(crate) struct UpArguments {
     pub(crate) tls: TlsArguments,
     #[command(flatten)]
     pub(crate) names: NameArguments,
+    #[command(flatten)]
+    pub(crate) clouds: CloudTableArguments,
     /// Validators in this process; the number is fixed at the first start.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     pub(crate) validators: u16,
@@ -233,6 +254,8 @@ pub(crate) struct ValidatorArguments {
     pub(crate) tls: TlsArguments,
     #[command(flatten)]
     pub(crate) names: NameArguments,
+    #[command(flatten)]
+    pub(crate) clouds: CloudTableArguments,
     /// Folder of its chain, votes and blobs, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -284,6 +307,8 @@ pub(crate) struct GatewayArguments {
     pub(crate) tls: TlsArguments,
     #[command(flatten)]
     pub(crate) names: NameArguments,
+    #[command(flatten)]
+    pub(crate) clouds: CloudTableArguments,
     /// Event streams at once, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_STREAMS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) streams: Option<u32>,

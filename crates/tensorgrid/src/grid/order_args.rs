@@ -7,11 +7,12 @@ use tg_jobfile::seconds;
 use tg_types::limits::{RETENTION_MAX, RETENTION_MIN};
 use tg_types::{Amount, DurationMs};
 
-use super::cloud_prices::CloudPrices;
+use super::cloud_prices;
 use super::projects;
 use tg_console::needs::NeedsArguments;
 use tg_console::needs::amount;
 use tg_console::outcome::Failure;
+use tg_sdk::clouds::CloudPrices;
 
 /// Heading of what an order may say beside its price.
 pub(crate) const ORDER: &str = "Order";
@@ -79,6 +80,6 @@ pub(crate) struct CloudPriceArguments {
 impl CloudPriceArguments {
     /// The file's prices, if one is named.
     pub(crate) fn read(&self) -> Result<Option<CloudPrices>, Failure> {
-        CloudPrices::read(self.cloud_prices.as_deref())
+        cloud_prices::read(self.cloud_prices.as_deref())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::http::call;
 use crate::run::{Grid, Ran, program, root, run};
 
 fn text(path: &Path) -> &str {
@@ -189,7 +190,35 @@ fn costs_add_up(grid: &Grid, settled: &[&serde_json::Value]) {
     );
     assert_eq!(csv.lines().count(), 3, "{csv}");
     beside_clouds(grid);
+    told_of_clouds(grid);
     by_project(grid);
+}
+
+/// A node tells the rows that come with the program; one that is to tell those of a file that cannot be read does not start.
+fn told_of_clouds(grid: &Grid) {
+    let told = call(grid, ("GET", "/v1/clouds"), &[], "").json();
+    let printed = run(&["market", "cloud-prices"]).ends(0).stdout;
+    let rows = told["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), printed.matches("[[price]]").count());
+    for row in rows {
+        for field in ["cloud", "product", "read_on", "source"] {
+            let text = row[field].as_str().unwrap();
+            assert!(printed.contains(&format!("\"{text}\"")), "{row}");
+        }
+        assert!(row["usd_per_hour"].as_f64() > Some(0.0), "{row}");
+        assert_eq!(row["gpu"].is_string(), row["vcpus"] == 0, "{row}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = file(folder.path(), "prices.toml", "[[price]]\n");
+    let data = folder.path().join("data");
+    let up = ["up", "--cloud-prices", &wrong, "--data-dir", text(&data)];
+    let refused = run(&up).ends(2);
+    assert!(
+        refused.stderr.contains("prices.toml: "),
+        "{}",
+        refused.stderr
+    );
+    assert!(!data.exists());
 }
 
 /// Jobs that were ordered for a project are summed up by themselves; labels that cannot be read are told before anything is ordered.

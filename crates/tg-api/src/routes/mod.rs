@@ -6,6 +6,7 @@ mod blobs;
 mod chain;
 mod chunk_uploads;
 mod chunks;
+mod clouds;
 mod dashboard;
 mod development;
 mod endpoints;
@@ -87,6 +88,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(models::model))
         .routes(routes!(models::modes))
         .routes(routes!(models::quotes))
+        .routes(routes!(clouds::clouds))
         .routes(routes!(jobs::jobs))
         .routes(routes!(jobs::job))
         .routes(routes!(jobs::dry_run))

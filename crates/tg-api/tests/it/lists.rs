@@ -1,10 +1,12 @@
 //! Lists come in pages.
 
-use tg_api::ApiConfig;
-use tg_sdk::JobFilter;
-use tg_sdk::dto::RentKindDto;
+use std::sync::Arc;
+
+use tg_api::{ApiConfig, ApiListener, GridPort};
+use tg_sdk::dto::{CloudPriceDto, CloudPricesDto, RentKindDto};
+use tg_sdk::{Client, JobFilter};
 use tg_types::{
-    Amount, DurationMs, Label, Machine, ModeSet, OfferTerms, Pricing, Transaction, Wallet,
+    Amount, DurationMs, GpuModel, Label, Machine, ModeSet, OfferTerms, Pricing, Transaction, Wallet,
 };
 
 use crate::grid::{Grid, wallet};
@@ -84,6 +86,44 @@ async fn get(url: &str, path: &str) -> serde_json::Value {
     let text = String::from_utf8(answer).unwrap();
     let (_, body) = text.split_once("\r\n\r\n").unwrap();
     serde_json::from_str(body).unwrap()
+}
+
+/// A node tells the table that it was started with, whole, to whoever asks; without one there are no rows.
+#[tokio::test]
+async fn prices_of_clouds_are_those_that_the_node_was_started_with() {
+    let grid = Grid::new();
+    let (_server, client) = grid.serve(ApiConfig::default()).await;
+    let none = client.cloud_prices().await.unwrap();
+    assert_eq!(none, CloudPricesDto::default());
+
+    let row = |gpu: Option<GpuModel>| CloudPriceDto {
+        cloud: "C".to_owned(),
+        product: "p".repeat(300),
+        gpu,
+        gpus: gpu.map_or(0, |_| 8),
+        vcpus: if gpu.is_some() { 0 } else { 2 },
+        usd_per_hour: 0.25,
+        read_on: "2026-11-01".to_owned(),
+        source: "https://c".to_owned(),
+    };
+    let rows = (0..1_000).map(|index| row((index % 2 == 0).then_some(GpuModel::H100)));
+    let told = CloudPricesDto {
+        usd_per_tgrid: Some(0.5),
+        rows: rows.collect(),
+    };
+    let port: Arc<dyn GridPort> = grid;
+    let listener = ApiListener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    // `get` calls it so.
+    let listener = listener.called(vec!["x".parse().unwrap()]);
+    let listener = listener.beside_clouds(told.clone());
+    let server = listener.serve(port, ApiConfig::default());
+    let client = Client::new(&server.url()).unwrap();
+    // As many rows as a file may have.
+    assert_eq!(client.cloud_prices().await.unwrap(), told);
+    let answer = get(&server.url(), "/v1/clouds").await;
+    assert_eq!(answer["rows"][0]["gpu"], "h100");
+    assert!(answer["rows"][1]["gpu"].is_null());
+    assert_eq!(answer["rows"][1]["vcpus"], 2);
 }
 
 #[tokio::test]

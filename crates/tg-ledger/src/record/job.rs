@@ -489,15 +489,6 @@ impl Job {
         self.earlier.iter().copied().chain(last).collect()
     }
 
-    /// How many leases failed.
-    #[must_use]
-    pub fn attempts_failed(&self) -> usize {
-        self.earlier
-            .len()
-            .saturating_sub(usize::from(self.preemptions))
-            .saturating_sub(usize::from(self.declined).min(DECLINES_MAX))
-    }
-
     /// Moves an open job to a stage; a lease that it leaves is an earlier one.
     pub(crate) fn set_stage(&mut self, next: OpenStage) {
         if let JobPhase::Open { stage, .. } = &mut self.phase {

@@ -1,6 +1,6 @@
 //! The counters of an endpoint's lease.
 
-use tg_types::{Amount, DurationMs, TimestampMs, fields};
+use tg_types::{Amount, TimestampMs, fields};
 
 /// A minute in milliseconds.
 const MINUTE_MS: u64 = 60_000;
@@ -41,20 +41,6 @@ impl EndpointMeter {
         let served = end.saturating_since(start).get();
         let time = self.minute.checked_mul_div_ceil(served, MINUTE_MS);
         time.unwrap_or(Amount::MAX).saturating_add(self.vouchers)
-    }
-
-    /// How long after the start what is `left` of the escrow is spent, if nothing more is claimed; `None` if never.
-    #[must_use]
-    pub fn lasts(&self, left: Amount) -> Option<DurationMs> {
-        let time = left
-            .saturating_add(self.paid)
-            .saturating_sub(self.vouchers)
-            .get();
-        let minute = self.minute.get();
-        let whole = (time / minute.max(1)).checked_mul(u128::from(MINUTE_MS))?;
-        let rest = (time % minute.max(1)).checked_mul(u128::from(MINUTE_MS))? / minute.max(1);
-        let spent = u64::try_from(whole.checked_add(rest)?).ok()?;
-        (minute > 0).then_some(DurationMs::new(spent))
     }
 }
 

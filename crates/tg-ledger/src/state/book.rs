@@ -24,7 +24,7 @@ impl State {
         book
     }
 
-    /// The standing offers as they were kept up to date: equal to [`Self::rebuilt_book`].
+    /// The standing offers as they were kept up to date: equal to [`Self::rebuilt_book`], with which tests hold it together after each block.
     #[must_use]
     pub fn current_book(&self) -> OfferBook {
         let mut state = self.clone();

@@ -16,9 +16,9 @@ use crate::genesis::{Genesis, GenesisError};
 use crate::limits::{ACCOUNTS_MAX, VALIDATORS_MAX};
 use crate::parameters::Parameters;
 use crate::record::{
-    Account, Bid, Job, JobState, Lease, LeasePhase, LeaseProgress, LivenessReport, Model,
-    ModelState, Offer, Provider, Record, ReplicaStage, RetainedFile, SeatBook, SeedBook,
-    StoredQuestion, SyncStage, Validator,
+    Account, Bid, Job, Lease, LeasePhase, LeaseProgress, LivenessReport, Model, ModelState, Offer,
+    Provider, Record, ReplicaStage, RetainedFile, SeatBook, SeedBook, StoredQuestion, SyncStage,
+    Validator,
 };
 use crate::rent::Meters;
 use crate::table::{NO_CONTENT, Table};
@@ -26,7 +26,7 @@ use crate::tree::{LeafHead, LeafKey, LeafPath, Leaves, StateProof, Tree, content
 use crate::verdict::{EvidenceTask, GrantTask, ReplicasTask};
 
 use super::book_changes::BookChanges;
-use super::consent::Consents;
+use super::consent_index::Consents;
 use super::cursors::Cursors;
 use super::reservations::Reservation;
 use super::schedule::Schedule;
@@ -562,61 +562,6 @@ impl State {
                 size: evidence.size,
             })
         }))
-    }
-
-    /// The earliest block time at which the mere passing of time changes something; `None` if nothing waits.
-    #[must_use]
-    pub fn next_timeout(&self) -> Option<TimestampMs> {
-        let models = self
-            .models
-            .iter()
-            .filter(|model| model.state == ModelState::Pending)
-            .map(|model| {
-                model
-                    .registered_at
-                    .saturating_add(self.parameters.verification_timeout)
-            });
-        let waiting = self.submitted_jobs().chain(self.queued_jobs());
-        let queued = waiting.map(|job| job.order.deadline);
-        let live = self.live_leases().map(|(job, lease)| {
-            let due = match job.state() {
-                JobState::Running if lease.meter.is_some() => self.endpoint_ends(job, lease),
-                JobState::Leased => lease.start_by.min(lease.deadline),
-                JobState::Verifying => lease.verify_by().unwrap_or(lease.deadline),
-                JobState::Delivering => lease.delivery().map_or(lease.deadline, |(by, _)| by),
-                JobState::Committed => match lease.replicas {
-                    Some(ReplicaStage::Opening { open_by: due })
-                    | Some(ReplicaStage::Agreed { deliver_by: due }) => due,
-                    Some(ReplicaStage::Differ) | None => lease.deadline,
-                },
-                _ => lease.deadline,
-            };
-            let waits = matches!(job.state(), JobState::Leased | JobState::Running);
-            let preempted = lease.preemption.filter(|_| waits);
-            preempted.map_or(due, |it| due.min(it.at))
-        });
-        let bids = self.bids.iter().map(|bid| {
-            let lapses = self.parameters.slot_begins(bid.slot.saturating_add(2));
-            TimestampMs::new(lapses.get().saturating_sub(1))
-        });
-        let live = live.chain(bids).chain(self.retention_due());
-        models
-            .chain(queued)
-            .chain(live)
-            .min()
-            .map(|due| TimestampMs::new(due.get().saturating_add(1)))
-    }
-
-    /// When the lease of an endpoint ends if nothing is claimed and nothing more locked.
-    fn endpoint_ends(&self, job: &Job, lease: &Lease) -> TimestampMs {
-        let wait = self.parameters.verification_timeout;
-        let (Some(meter), Some(start)) = (lease.meter, lease.started_at()) else {
-            return lease.deadline;
-        };
-        let end = meter.ends_at.unwrap_or(lease.deadline).min(lease.deadline);
-        let spent = meter.lasts(job.escrow()).map(|it| start.saturating_add(it));
-        let last = end.saturating_add(wait);
-        spent.filter(|it| *it < end).map_or(last, |it| it.min(last))
     }
 
     /// Proof of what the state of [`State::root`] has of an account.

@@ -189,12 +189,6 @@ impl State {
         })
     }
 
-    /// When the mere passing of time changes something about what is kept.
-    pub(super) fn retention_due(&self) -> impl Iterator<Item = TimestampMs> {
-        let files = self.retained.iter().map(RetainedFile::due_at);
-        files.chain(self.questions.iter().map(|it| it.until))
-    }
-
     pub(crate) fn put_retained(&mut self, file: RetainedFile) {
         let before = self.retained.get(&file.job).map_or(0, |it| it.bytes);
         self.count_retained(before, file.bytes);

@@ -205,7 +205,7 @@ fn a_decline_costs_its_time_and_twice_as_much_each_time() {
         let whole = lease.collateral.saturating_add(unused());
         lost.push(whole.checked_sub(back).unwrap().get());
         assert_eq!(world.job(job).excluded, [address("cheap")]);
-        assert_eq!(world.job(job).attempts_failed(), 0);
+        assert_eq!(world.attempts_failed(job), 0);
         assert_eq!(world.holder(job), "middle");
         world.send("alice", Transaction::CancelJob { job });
         // Out of the market for a second, two, four.

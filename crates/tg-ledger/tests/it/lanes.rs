@@ -13,6 +13,7 @@ use tg_types::{
     TierSet, TimestampMs, Transaction, TransactionKind, VerificationMode, bid_id, job_id,
 };
 
+use crate::due::next_timeout;
 use crate::world::{
     PEOPLE, TICK, World, address, commit, facts, fee, genesis, lease_fee, part, terms, tgrid,
     wallet,
@@ -586,7 +587,7 @@ fn spot_jobs_make_room_after_a_grace_and_nobody_is_punished() {
     assert_eq!(world.job(urgent).state(), JobState::Queued);
     let told = world.live(cheap).preemption.unwrap();
     assert_eq!(told.by, urgent);
-    let due = world.state.next_timeout().unwrap();
+    let due = next_timeout(&world.state).unwrap();
     assert_eq!(due.get(), told.at.get() + 1);
     world.wait_until(due.get());
     assert_eq!(world.job(urgent).state(), JobState::Leased);

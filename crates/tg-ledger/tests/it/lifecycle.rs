@@ -188,7 +188,7 @@ fn attempts_run_out_and_the_escrow_goes_back() {
     }
     assert_eq!(world.job(job).state(), JobState::Refunded);
     assert_eq!(world.job(job).end(), Some(EndReason::AttemptsExhausted));
-    assert_eq!(world.job(job).attempts_failed(), 2);
+    assert_eq!(world.attempts_failed(job), 2);
     let settlement = world.job(job).settlement().unwrap();
     assert_eq!(settlement.refund, tgrid(110));
     assert_eq!(settlement.verification_fee, Amount::ZERO);

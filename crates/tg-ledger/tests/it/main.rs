@@ -8,6 +8,7 @@ mod blocks;
 mod committees;
 mod delivery;
 mod dispute;
+mod due;
 mod endpoint;
 mod equivocation;
 mod fault;

@@ -7,6 +7,7 @@ use tg_types::{
     Receipt, TimestampMs, Transaction, VerificationMode,
 };
 
+use crate::due::next_timeout;
 use crate::world::{
     MODEL, PEOPLE, World, address, commit, evidence, facts, receipt, register, rejected, terms,
 };
@@ -300,7 +301,7 @@ proptest! {
         let is_an_end = |event: &Event| {
             matches!(event, Event::LeaseEnded { .. } | Event::JobEnded { .. } | Event::ModelChanged { .. })
         };
-        match state.next_timeout() {
+        match next_timeout(state) {
             Some(due) => {
                 prop_assert!(idle_at(due.get().max(world.time + 1)).iter().any(is_an_end));
                 if due.get() > world.time + 1 {

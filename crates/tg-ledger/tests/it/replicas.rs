@@ -313,7 +313,7 @@ fn where_no_run_decides_nobody_is_paid_and_nobody_loses() {
     for lease in &members {
         assert_eq!(end(&world, lease), Some(LeaseEnd::Released));
     }
-    assert_eq!(world.job(job).attempts_failed(), 1);
+    assert_eq!(world.attempts_failed(job), 1);
 }
 
 #[test]

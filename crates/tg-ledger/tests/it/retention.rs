@@ -11,6 +11,7 @@ use tg_types::{
     Tier, Transaction, TransactionKind, VerificationMode,
 };
 
+use crate::due::next_timeout;
 use crate::fault::hold;
 use crate::seats::Village;
 use crate::world::{
@@ -514,7 +515,7 @@ fn nobody_keeps_an_answer_after_its_time() {
     let job = kept(&mut world);
     let until = file(&world, job).until.get();
     assert_eq!(
-        world.state.next_timeout().map(|it| it.get() > world.time),
+        next_timeout(&world.state).map(|it| it.get() > world.time),
         Some(true)
     );
     world.wait_until(until - 2 * TICK);

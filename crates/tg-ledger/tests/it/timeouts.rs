@@ -6,6 +6,7 @@ use tg_ledger::{
 };
 use tg_types::{Amount, JobOrder, TimestampMs, Transaction, TransactionKind, VerificationMode};
 
+use crate::due::next_timeout;
 use crate::world::{
     MODEL, TICK, World, address, commit, evidence, fee, lease_fee, register, tgrid,
 };
@@ -17,7 +18,7 @@ fn a_job_without_a_provider_expires_and_its_escrow_goes_back() {
     let job = world.submit("alice", world.order());
     let deadline = world.job(job).order.deadline.get();
     assert_eq!(
-        world.state.next_timeout(),
+        next_timeout(&world.state),
         Some(TimestampMs::new(deadline + 1))
     );
     world.wait_until(deadline);
@@ -29,7 +30,7 @@ fn a_job_without_a_provider_expires_and_its_escrow_goes_back() {
         alice.checked_sub(world.balance("alice")),
         Some(fee(TransactionKind::SubmitJob))
     );
-    assert_eq!(world.state.next_timeout(), None);
+    assert_eq!(next_timeout(&world.state), None);
 }
 
 #[test]
@@ -41,7 +42,7 @@ fn a_lease_that_is_never_started_burns_what_its_time_was_worth() {
     world.wait_until(first.start_by.get());
     assert_eq!(world.job(job).state(), JobState::Leased);
     assert_eq!(
-        world.state.next_timeout(),
+        next_timeout(&world.state),
         Some(TimestampMs::new(first.start_by.get() + 1))
     );
     let events = world.idle();
@@ -222,7 +223,7 @@ fn a_rejection_after_the_deadline_refunds_in_the_same_block() {
 fn a_model_that_is_not_delivered_is_refused() {
     let mut world = World::bare();
     world.send("bob", register());
-    let due = world.state.next_timeout().unwrap();
+    let due = next_timeout(&world.state).unwrap();
     world.wait_until(due.get());
     assert_eq!(
         world.state.model(&MODEL).unwrap().state,

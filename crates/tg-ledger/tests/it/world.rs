@@ -329,6 +329,13 @@ impl World {
         self.state.job(&id).unwrap()
     }
 
+    /// How many attempts at a job failed: its leases that ended, but for those that made room for another job or were declined.
+    pub(crate) fn attempts_failed(&self, id: JobId) -> usize {
+        let job = self.job(id);
+        let free = usize::from(job.preemptions) + usize::from(job.declined);
+        job.earlier.len().saturating_sub(free)
+    }
+
     pub(crate) fn lease(&self, job: JobId) -> &Lease {
         let id = *self.job(job).leases().last().unwrap();
         self.state.lease(&id).unwrap()

@@ -10,8 +10,8 @@ use tg_ledger::QuestionTask;
 use tg_types::chunks::{CHUNK_BYTES, ChunkTree};
 use tg_types::{Decode as _, Digest, DurationMs, TimestampMs};
 
-use super::asked::{AskedFetches, AskedFindings};
 use super::needs::{Need, NeededFor};
+use super::question_fetches::{AskedFetches, AskedFindings};
 use super::receiving::Receiving;
 use super::trees::ServedTrees;
 use crate::blob::{BlobError, BlobStore, PausedBlob};

@@ -15,19 +15,19 @@
 //! - The ledger names blobs that nobody has: the asks of a second are bounded, those never looked for come first, and
 //!   the waits between rounds double up to `ROUND_WAIT_MAX`.
 //!
-//! What another validator keeps and is asked for comes from that one alone: `asked`.
+//! What another validator keeps and is asked for comes from that one alone: `question_fetches`.
 //!
 //! `Fetcher` is a machine: messages and the time go in, messages come out; only the store is used directly.
 
-mod asked;
 mod machine;
 mod needs;
+mod question_fetches;
 mod receiving;
 mod run;
 mod trees;
 
-#[cfg(test)]
-pub(crate) use asked::AskedFinding;
-pub(crate) use asked::AskedFindings;
 pub(crate) use needs::{Need, NeededFor};
+#[cfg(test)]
+pub(crate) use question_fetches::AskedFinding;
+pub(crate) use question_fetches::AskedFindings;
 pub(crate) use run::Fetching;

@@ -269,12 +269,6 @@ const fn most_rates(vars: usize) -> &'static [usize] {
     }
 }
 
-/// Variables that the first fold of a commitment takes.
-#[must_use]
-pub fn first_fold(role: Role, vars: usize) -> usize {
-    schedule(role, vars).folds[0]
-}
-
 /// A commitment scheme for a stacked polynomial and up to `claims` claims.
 ///
 /// # Errors
@@ -337,7 +331,8 @@ mod tests {
             let scheme = scheme(Role::Weights, vars, 12).unwrap();
             let first = scheme.round_parameters().first();
             let queries = first.map_or(scheme.final_round_config().num_queries, |r| r.num_queries);
-            (queries, 1usize << (vars - first_fold(Role::Weights, vars)))
+            let first_fold = schedule(Role::Weights, vars).folds[0];
+            (queries, 1usize << (vars - first_fold))
         };
         for vars in STACK_VARS_MIN..=9 {
             let (queries, rows) = counts(vars);

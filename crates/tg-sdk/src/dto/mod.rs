@@ -2,6 +2,7 @@
 
 mod accounts;
 mod blobs;
+mod clouds;
 mod convert;
 mod event;
 mod inference;
@@ -23,6 +24,7 @@ pub use accounts::{
     FaucetRequestDto, SessionDto,
 };
 pub use blobs::{BlobDto, UploadDto};
+pub use clouds::{CloudPriceDto, CloudPricesDto};
 pub use event::{EventDto, JobEventsDto};
 pub use inference::{AnswerDto, DevelopmentInferDto, InferenceDto};
 pub use jobs::{

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tg_api::ApiConfig;
 use tg_ledger::{Event, JobState};
 use tg_node::{Finalized, NodeHandle, SubmitError};
-use tg_sdk::dto::ModelDto;
+use tg_sdk::dto::{CloudPricesDto, ModelDto};
 use tg_types::{
     Address, Amount, Digest, Domain, DurationMs, Fees, JobNeeds, JobOrder, Label, Machine, ModeSet,
     OfferTerms, Pricing, Receipt, SessionScope, SessionWallet, Tier, TimestampMs, Transaction,
@@ -244,6 +244,7 @@ pub(crate) async fn run(arguments: &BenchGridArguments, as_json: bool) -> Outcom
         },
         tls: None,
         names: Vec::new(),
+        clouds: CloudPricesDto::default(),
         validators: arguments.validators.into(),
         repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
         whole_run_macs: tg_ledger::WHOLE_RUN_MACS_USUAL,

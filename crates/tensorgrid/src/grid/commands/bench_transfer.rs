@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use tg_api::ApiConfig;
 use tg_node::limits::MODEL_BYTES_MAX;
 use tg_node::{BlobStore, ChainSource as _};
+use tg_sdk::dto::CloudPricesDto;
 use tg_types::Digest;
 use tg_types::chunks::CHUNK_BYTES;
 
@@ -188,6 +189,7 @@ async fn measure(arguments: &BenchTransferArguments, as_json: bool) -> Outcome {
         },
         tls: None,
         names: Vec::new(),
+        clouds: CloudPricesDto::default(),
         validators: 1,
         repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
         whole_run_macs: tg_ledger::WHOLE_RUN_MACS_USUAL,

@@ -8,6 +8,7 @@ use tg_sdk::jobs;
 use tg_sdk::{Client, OrderTerms};
 use tg_types::{Amount, BASE_PRICES_PER_MINUTE, JobId};
 
+use crate::grid::cloud_prices;
 use crate::grid::connect::{self, Calling as _, OfJob as _};
 use crate::grid::connect_args::TrustArguments;
 use crate::grid::endpoint_args::{EndpointAskArguments, EndpointOpenArguments};
@@ -80,7 +81,8 @@ pub(super) async fn asked(
     let deadline = Duration::from_secs_f64(seconds);
     let time_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
     let gpus = arguments.needs.needs().gpus;
-    if let Some(text) = clouds.and_then(|it| it.beside_endpoint(&quotes, gpus, time_ms)) {
+    let beside = |it| cloud_prices::beside_endpoint(&it, (&quotes, gpus), time_ms);
+    if let Some(text) = clouds.and_then(beside) {
         say(text);
     }
     if arguments.needs.are_usual() && jobs::usual_max_price(&quotes).is_none() {

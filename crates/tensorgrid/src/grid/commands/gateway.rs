@@ -53,7 +53,8 @@ pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome 
     let keys = keys.transpose()?;
     let genesis = process.genesis.id();
     // First: a busy port is told before anything is opened.
-    let (listener, config) = bind(process.api, process.tls, &arguments.names).await?;
+    let told = (&arguments.names, &arguments.clouds);
+    let (listener, config) = bind(process.api, process.tls, told).await?;
     let config = descriptors::with_streams(config, process.streams)?;
     say("opening; an empty gateway takes a snapshot first");
     let own = process.follower.directory.join("openai");

@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use tg_sdk::clouds::{CloudHardware, CloudPrices};
+use tg_sdk::date::{self, DAY_MS};
 use tg_sdk::dto::{JobDto, JobStateDto, MachineDto, SettlementDto};
 use tg_sdk::text::FromText as _;
 use tg_sdk::{Client, JobFilter, clock};
 use tg_types::{Address, Amount, JobId, ModelId, OfferId};
 
 use super::{say_unproved, unproved_json};
-use crate::grid::cloud_prices::{CloudPrices, Hardware, dollars};
+use crate::grid::cloud_prices::dollars;
 use crate::grid::connect::{self, Calling as _};
 use crate::grid::job_args::JobCostArguments;
 use crate::grid::projects;
-use tg_console::date::{self, DAY_MS};
 use tg_console::outcome::{Exit, Failure, Outcome, line};
 use tg_console::table::{Table, brief, short};
 
@@ -156,7 +157,7 @@ fn elsewhere(
             continue;
         };
         let usd = offers.get(&lease.offer).and_then(|machine| {
-            let hardware = Hardware::of(machine, job.needs.gpus);
+            let hardware = CloudHardware::of(machine, job.needs.gpus);
             clouds.cheapest(hardware, ran)
         });
         sums.entry(key).or_default().add(Elsewhere {

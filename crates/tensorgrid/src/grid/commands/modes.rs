@@ -6,6 +6,7 @@ use tg_sdk::{Client, Wallet};
 
 use super::json_of;
 use super::order::trial_of_sync;
+use crate::grid::cloud_prices;
 use crate::grid::connect::{self, Calling as _};
 use crate::grid::infer_args::InferArguments;
 use crate::grid::model_args::ModelModesArguments;
@@ -35,14 +36,19 @@ pub(crate) async fn run(arguments: &ModelModesArguments, as_json: bool) -> Outco
             None => Vec::new(),
         };
         if as_json {
-            let clouds = clouds.as_ref().map(|it| it.beside_json(&quotes, 0));
+            let clouds = clouds
+                .as_ref()
+                .map(|it| cloud_prices::beside_json(it, &quotes, 0));
             listed.push(serde_json::json!({
                 "id": model.id.to_string(), "name": model.name, "modes": prices, "clouds": clouds,
             }));
         } else {
             line(format_args!("{}:", model.name))?;
             line(table(&prices, jobs::usual_mode(&prices)))?;
-            if let Some(text) = clouds.as_ref().and_then(|it| it.beside(&quotes, 0)) {
+            if let Some(text) = clouds
+                .as_ref()
+                .and_then(|it| cloud_prices::beside(it, &quotes, 0))
+            {
                 line(text)?;
             }
         }

@@ -11,6 +11,7 @@ use tg_types::resources::REPLICAS_USUAL;
 use tg_types::{Address, Amount, JobId, JobNeeds, Lane, ModelId, VerificationMode};
 
 use super::{ask_to_proceed, json_of};
+use crate::grid::cloud_prices;
 use crate::grid::connect::{self, Calling as _, OfJob as _};
 use crate::grid::describe::{describe_lease, describe_why};
 use crate::grid::order_args::OrderArguments;
@@ -28,7 +29,8 @@ pub(super) async fn quotes(
     let at_risk = order.needs.value_at_risk;
     let quotes = jobs::patiently(|| client.quotes_at_risk(model.id, mode, at_risk)).await;
     let quotes = quotes.calling("ask for prices")?;
-    if let Some(text) = clouds.and_then(|it| it.beside(&quotes, order.needs.needs().gpus)) {
+    let gpus = order.needs.needs().gpus;
+    if let Some(text) = clouds.and_then(|it| cloud_prices::beside(&it, &quotes, gpus)) {
         say(text);
     }
     Ok(quotes)

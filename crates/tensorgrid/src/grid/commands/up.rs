@@ -55,6 +55,7 @@ pub(crate) async fn run(arguments: &UpArguments, as_json: bool) -> Outcome {
         api: descriptors::with_streams(api, None)?,
         tls: arguments.tls.place(),
         names: arguments.names.allowed_host.clone(),
+        clouds: arguments.clouds.told()?,
         validators: usize::from(arguments.validators),
         repeat_macs: arguments.repeat_macs,
         whole_run_macs: arguments.whole_run_macs,

@@ -16,7 +16,7 @@ use tg_types::chain::Checkpoint;
 use super::{Signals, stopped_at_once};
 use crate::grid::connect::Calling;
 use crate::grid::embedded::{API_PATIENCE, Reporters};
-use crate::grid::node_args::{NameArguments, ValidatorArguments};
+use crate::grid::node_args::{CloudTableArguments, NameArguments, ValidatorArguments};
 use crate::grid::port::NodePort;
 use crate::grid::trust;
 use crate::network::backup;
@@ -51,7 +51,10 @@ pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcom
     let listen = process.config.listen;
     // First: a busy port is told before anything is opened.
     let api = match process.api {
-        Some(address) => Some(bind(address, process.tls, &arguments.names).await?),
+        Some(address) => {
+            let told = (&arguments.names, &arguments.clouds);
+            Some(bind(address, process.tls, told).await?)
+        }
         None => None,
     };
     let mut signals = Signals::new()?;
@@ -190,8 +193,9 @@ fn overrides(arguments: &ValidatorArguments) -> Overrides {
 pub(super) async fn bind(
     listen: std::net::SocketAddr,
     tls: Option<TlsPlace>,
-    names: &NameArguments,
+    (names, clouds): (&NameArguments, &CloudTableArguments),
 ) -> Result<(ApiListener, ApiConfig), Failure> {
+    let clouds = clouds.told()?;
     let listener = ApiListener::bind(listen).await;
     let listener = listener
         .or_fail(Exit::Failed, format!("listen on {listen} for the API"))
@@ -203,6 +207,7 @@ pub(super) async fn bind(
         None => listener,
     };
     let listener = listener.called(names.allowed_host.clone());
+    let listener = listener.beside_clouds(clouds);
     let config = ApiConfig {
         listen,
         ..ApiConfig::default()

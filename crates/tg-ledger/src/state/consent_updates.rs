@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tg_types::JobId;
 
-use super::consent::{Consents, LeaseConsent, can_be_pushed_out};
+use super::consent_index::{Consents, LeaseConsent, can_be_pushed_out};
 use crate::record::Job;
 use crate::state::State;
 
