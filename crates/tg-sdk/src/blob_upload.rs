@@ -201,8 +201,9 @@ where
                 }) => {
                     if next > furthest {
                         (furthest, tries) = (next, 0);
-                    } else if missing.is_some() {
-                        // Stops: a grid that takes chunks and says for ever that the same one is missing.
+                    } else if missing.is_some_and(|sent| next <= sent) {
+                        // Stops: a grid that takes chunks and says for ever that the same one is missing. One that ended the upload, and
+                        // takes it from the start, goes on; what it forgets again and again counts as tries.
                         tries += 1;
                     }
                     missing = Some(next);

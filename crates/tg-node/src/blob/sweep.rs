@@ -69,6 +69,14 @@ impl BlobStore {
         }
     }
 
+    /// Has a blob that came bit by bit stay until then, whether a record names it by now or not.
+    pub(super) fn extend_pending(&self, digest: &Digest, expires: TimestampMs) {
+        let mut pending = self.pending();
+        if let Some(entry) = pending.blobs.get_mut(digest) {
+            entry.expires = entry.expires.max(expires);
+        }
+    }
+
     /// Bytes that count against an account.
     #[cfg(test)]
     pub(crate) fn pending_of(&self, owner: &Address) -> u64 {
