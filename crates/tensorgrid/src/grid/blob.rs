@@ -79,30 +79,75 @@ pub(super) fn chunk(
     })
 }
 
-/// Counts a blob against its owner and makes room for it.
-pub(super) fn store(
-    store: Arc<BlobStore>,
-    upload: Upload,
-) -> PortFuture<'static, Box<dyn BlobSink>> {
-    let began = tokio::task::spawn_blocking(move || begin(&store, &upload));
-    Box::pin(async move {
-        let sink = began.await.map_err(|error| stopped(&error))?;
-        let sink = sink.map_err(|error| refused(&error))?;
-        Ok(Box::new(sink) as Box<dyn BlobSink>)
-    })
+/// What a blob is stored for.
+#[derive(Debug, Clone, Copy)]
+enum UploadBacking {
+    /// Its owner's money, against which it counts.
+    Money,
+    /// A record of its owner that names it.
+    Record,
 }
 
-/// Begins an upload in chunks, or tells where it stands.
+/// Counts a blob against its owner and makes room for it. `is_named`, whether a record of its owner names it, is asked if it cannot pay.
+pub(super) async fn store(
+    store: Arc<BlobStore>,
+    upload: Upload,
+    is_named: impl Future<Output = bool>,
+) -> Result<Box<dyn BlobSink>, PortError> {
+    let mut sink = begun_sink(Arc::clone(&store), upload, UploadBacking::Money).await?;
+    let is_refused = sink.as_ref().is_err_and(is_unpaid);
+    if is_refused && is_named.await {
+        sink = begun_sink(store, upload, UploadBacking::Record).await?;
+    }
+    let sink = sink.map_err(|error| refused(&error))?;
+    Ok(Box::new(sink))
+}
+
+async fn begun_sink(
+    store: Arc<BlobStore>,
+    upload: Upload,
+    backing: UploadBacking,
+) -> Result<Result<Sink, BlobError>, PortError> {
+    let begun = tokio::task::spawn_blocking(move || begin(&store, &upload, backing));
+    begun.await.map_err(|error| stopped(&error))
+}
+
+/// Begins an upload in chunks, or tells where it stands. `is_named`, whether a record of its owner names it, is asked if it cannot pay.
 pub(super) async fn begin_upload(
     store: Arc<BlobStore>,
     upload: Upload,
     tree: ChunkTree,
+    is_named: impl Future<Output = bool>,
 ) -> Result<ChunkOutcome, PortError> {
+    let money = UploadBacking::Money;
+    let mut begun = begun_upload(Arc::clone(&store), upload, tree.clone(), money).await?;
+    let is_refused = begun.as_ref().is_err_and(is_unpaid);
+    if is_refused && is_named.await {
+        begun = begun_upload(store, upload, tree, UploadBacking::Record).await?;
+    }
+    outcome(begun)
+}
+
+async fn begun_upload(
+    store: Arc<BlobStore>,
+    upload: Upload,
+    tree: ChunkTree,
+    backing: UploadBacking,
+) -> Result<Result<UploadProgress, BlobError>, PortError> {
     let (blob, allowance) = (pending(&upload), in_node(upload.allowance));
-    let begun = tokio::task::spawn_blocking(move || {
-        store.begin_upload(&blob, allowance, tree, MODEL_BYTES_MAX)
+    let begun = tokio::task::spawn_blocking(move || match backing {
+        UploadBacking::Money => store.begin_upload(&blob, allowance, tree, MODEL_BYTES_MAX),
+        UploadBacking::Record => store.begin_named_upload(&blob, tree, MODEL_BYTES_MAX),
     });
-    outcome(begun.await.map_err(|error| stopped(&error))?)
+    begun.await.map_err(|error| stopped(&error))
+}
+
+/// Whether a blob was refused because nobody's money lies still for it.
+const fn is_unpaid(error: &BlobError) -> bool {
+    matches!(
+        error,
+        BlobError::AllowanceUsed { .. } | BlobError::PendingFull { .. }
+    )
 }
 
 /// Takes a chunk of one.
@@ -149,8 +194,16 @@ fn pending(upload: &Upload) -> PendingBlob {
     }
 }
 
-fn begin(store: &Arc<BlobStore>, upload: &Upload) -> Result<Sink, BlobError> {
-    store.put_pending(&pending(upload), in_node(upload.allowance))?;
+fn begin(
+    store: &Arc<BlobStore>,
+    upload: &Upload,
+    backing: UploadBacking,
+) -> Result<Sink, BlobError> {
+    let blob = pending(upload);
+    match backing {
+        UploadBacking::Money => store.put_pending(&blob, in_node(upload.allowance))?,
+        UploadBacking::Record => store.put_pending_named(&blob),
+    }
     let mut sink = Sink {
         store: Arc::clone(store),
         digest: upload.digest,
@@ -302,7 +355,8 @@ mod tests {
         let rich = upload("rich", &bytes, 1 << 30);
         let poor = upload("poor", &bytes, 1 << 19);
         let begin = async |upload: Upload| {
-            let begun = begin_upload(Arc::clone(&store), upload, tree.clone()).await;
+            let no_record = std::future::ready(false);
+            let begun = begin_upload(Arc::clone(&store), upload, tree.clone(), no_record).await;
             assert_eq!(begun.unwrap(), ChunkOutcome::Held);
             is_counted(Arc::clone(&store), &upload).await.unwrap()
         };
@@ -313,5 +367,36 @@ mod tests {
         store.sweep(TimestampMs::new(1), |_| Some(1 << 30), all);
         assert!(!is_counted(Arc::clone(&store), &rich).await.unwrap());
         assert!(!begin(poor).await);
+    }
+    /// Whose money went into an order could not go on with its input, or begin it.
+    #[tokio::test]
+    async fn who_cannot_pay_stores_what_its_own_record_names() {
+        use std::future::ready;
+        use std::task::Poll;
+
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(BlobStore::open(folder.path(), 1 << 30).unwrap());
+        let bytes = vec![7; (1 << 20) + 1];
+        let mut builder = ChunkTreeBuilder::default();
+        builder.update(&bytes);
+        let tree = builder.finish().unwrap();
+        let poor = upload("poor", &bytes, 1);
+        let begin =
+            |is_named| begin_upload(Arc::clone(&store), poor, tree.clone(), ready(is_named));
+        let error = begin(false).await.unwrap_err();
+        assert_eq!(error.code, "TG-NODE-026");
+        assert_eq!(begin(true).await.unwrap(), ChunkOutcome::Missing(0));
+        let whole = upload("poor", b"an input", 1);
+        let store_whole = |is_named| super::store(Arc::clone(&store), whole, ready(is_named));
+        let refused = store_whole(false).await;
+        assert!(refused.is_err_and(|error| error.code == "TG-NODE-026"));
+        let mut sink = store_whole(true).await.unwrap();
+        sink.write(b"an input").unwrap();
+        assert_eq!(sink.finish().unwrap(), UploadEnd::New);
+        assert_eq!(store.charged_to(&whole.digest), Some((whole.owner, 0)));
+        // Who can pay is not asked whose record it is.
+        let rich = upload("rich", b"another", 1 << 20);
+        let asked = std::future::poll_fn(|_| -> Poll<bool> { panic!("it can pay") });
+        drop(super::store(Arc::clone(&store), rich, asked).await.unwrap());
     }
 }

@@ -50,6 +50,33 @@ impl BlobStore {
         tree: ChunkTree,
         limit: u64,
     ) -> Result<UploadProgress, BlobError> {
+        self.begin_counted(blob, tree, limit, || self.put_pending(blob, allowance))
+    }
+
+    /// The same for a blob that a record of its owner names, so that it counts against nobody: whoever has ordered goes on though its money
+    /// went into the order.
+    ///
+    /// # Errors
+    /// Those of [`Self::begin_upload`] but those of [`Self::put_pending`].
+    pub fn begin_named_upload(
+        self: &Arc<Self>,
+        blob: &PendingBlob,
+        tree: ChunkTree,
+        limit: u64,
+    ) -> Result<UploadProgress, BlobError> {
+        self.begin_counted(blob, tree, limit, || {
+            self.put_pending_named(blob);
+            Ok(())
+        })
+    }
+
+    fn begin_counted(
+        self: &Arc<Self>,
+        blob: &PendingBlob,
+        tree: ChunkTree,
+        limit: u64,
+        count: impl FnOnce() -> Result<(), BlobError>,
+    ) -> Result<UploadProgress, BlobError> {
         let digest = &blob.digest;
         if blob.size > limit {
             return Err(BlobError::TooLarge {
@@ -61,7 +88,7 @@ impl BlobStore {
         if tree.size() != blob.size || !tree.is_of(digest) {
             return Err(BlobError::WrongTree { digest: *digest });
         }
-        self.put_pending(blob, allowance)?;
+        count()?;
         // From here on the blob counts, until this upload's end.
         if self.contains(digest) {
             self.end_upload(digest);

@@ -337,6 +337,39 @@ fn an_upload_that_is_too_slow_ends_whatever_comes() {
     assert!(matches!(gone, BlobError::NotOpen { .. }), "{gone}");
 }
 
+/// What a record names counts for nobody, and its sender's money went into the order: it could not go on after a break.
+#[test]
+fn an_upload_that_a_record_names_goes_on_without_money() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let (bytes, later) = (blob(2, 1), blob(2, 2));
+    let missing = UploadProgress::Missing;
+    begin(&store, ALICE, &bytes).unwrap();
+    put(&store, &bytes, 0, chunk(&bytes, 0)).unwrap();
+    let longest = |_: &Digest| Some(u64::MAX);
+    store.sweep(NOW, longest, |_| balance(1 << 40));
+    let blob = of(ALICE, &bytes);
+    let poor = store.begin_upload(&blob, balance(1), tree(&bytes), LIMIT);
+    assert!(matches!(poor, Err(BlobError::AllowanceUsed { .. })));
+    let named = |bytes: &[u8]| store.begin_named_upload(&of(ALICE, bytes), tree(bytes), LIMIT);
+    assert_eq!(named(&bytes).unwrap(), missing(1));
+    store.sweep(NOW, longest, |_| balance(1));
+    for index in 1..3 {
+        put(&store, &bytes, index, chunk(&bytes, index)).unwrap();
+    }
+    assert!(store.contains(&blob.digest));
+    // One that was not begun before its order.
+    assert_eq!(named(&later).unwrap(), missing(0));
+    assert_eq!(store.pending_of(&ALICE), 0);
+    let both = (bytes.len() + later.len()) as u64;
+    assert_eq!(store.used_bytes(), both);
+    // No record names them any more.
+    assert_eq!(store.sweep(NOW, |_| None, |_| balance(1)), 0);
+    assert_eq!(store.used_bytes(), both);
+    store.sweep(LATER, |_| None, |_| balance(1));
+    assert_eq!((store.used_bytes(), store.pending_of(&ALICE)), (0, 0));
+}
+
 #[test]
 fn what_came_stays_over_a_restart_counts_and_goes_when_nobody_goes_on() {
     let folder = tempfile::tempdir().unwrap();
