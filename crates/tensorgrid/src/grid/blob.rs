@@ -15,6 +15,8 @@ use tg_node::{
 use tg_types::chunks::ChunkTree;
 use tg_types::{Address, Digest, Fault, with_sources};
 
+use crate::network::uplinks::HandOnFor;
+
 /// How often blobs are looked through that no record may name any more.
 const SWEEP: Duration = Duration::from_secs(10);
 
@@ -166,8 +168,29 @@ pub(super) async fn put_chunk(
     outcome(put.await.map_err(|error| stopped(&error))?)
 }
 
+/// For whom a blob that comes in chunks is handed on to other nodes, if it is whole. `is_named`, whether a record of who sends it names it, is
+/// asked if nothing counts for what is held.
+pub(super) async fn goes_on_for(
+    store: Arc<BlobStore>,
+    upload: &Upload,
+    outcome: ChunkOutcome,
+    is_named: impl Future<Output = bool>,
+) -> Result<Option<HandOnFor>, PortError> {
+    match outcome {
+        ChunkOutcome::New => return Ok(Some(HandOnFor::Sender)),
+        ChunkOutcome::Missing(_) | ChunkOutcome::Wrong | ChunkOutcome::NotOpen => return Ok(None),
+        ChunkOutcome::Held => {}
+    }
+    // Stops: a client that has what is here sent on, in a call of a kilobyte for which it pays nothing.
+    if is_counted(store, upload).await? {
+        return Ok(Some(HandOnFor::Sender));
+    }
+    // What failed must go on for whoever has ordered it meanwhile, and may have nothing left.
+    Ok(is_named.await.then_some(HandOnFor::Record))
+}
+
 /// Whether a blob that is held counts against whoever sent it last.
-pub(super) async fn is_counted(store: Arc<BlobStore>, upload: &Upload) -> Result<bool, PortError> {
+async fn is_counted(store: Arc<BlobStore>, upload: &Upload) -> Result<bool, PortError> {
     let Upload { digest, owner, .. } = *upload;
     let found = tokio::task::spawn_blocking(move || store.charged_to(&digest));
     let charged = found.await.map_err(|error| stopped(&error))?;
@@ -354,20 +377,25 @@ mod tests {
         let tree = builder.finish().unwrap();
         let rich = upload("rich", &bytes, 1 << 30);
         let poor = upload("poor", &bytes, 1 << 19);
-        let begin = async |upload: Upload| {
+        let begin = async |upload: Upload, is_named: bool| {
             let no_record = std::future::ready(false);
             let begun = begin_upload(Arc::clone(&store), upload, tree.clone(), no_record).await;
-            assert_eq!(begun.unwrap(), ChunkOutcome::Held);
-            is_counted(Arc::clone(&store), &upload).await.unwrap()
+            let outcome = begun.unwrap();
+            assert_eq!(outcome, ChunkOutcome::Held);
+            let is_named = std::future::ready(is_named);
+            let whose = goes_on_for(Arc::clone(&store), &upload, outcome, is_named);
+            whose.await.unwrap()
         };
-        assert!(begin(rich).await);
-        assert!(!begin(poor).await);
-        // A record names it, so that nodes have it from each other.
+        assert_eq!(begin(rich, false).await, Some(HandOnFor::Sender));
+        assert_eq!(begin(poor, false).await, None);
+        // A record names it, so that nodes have it from each other unless that failed.
         let all = |_: &Address| in_node(rich.allowance);
         store.sweep(TimestampMs::new(1), |_| Some(1 << 30), all);
         assert!(!is_counted(Arc::clone(&store), &rich).await.unwrap());
-        assert!(!begin(poor).await);
+        assert_eq!(begin(poor, false).await, None);
+        assert_eq!(begin(poor, true).await, Some(HandOnFor::Record));
     }
+
     /// Whose money went into an order could not go on with its input, or begin it.
     #[tokio::test]
     async fn who_cannot_pay_stores_what_its_own_record_names() {

@@ -154,16 +154,13 @@ impl NodePort {
         let Some(uplinks) = &self.uplinks else {
             return Ok(outcome);
         };
-        let is_due = match outcome {
-            ChunkOutcome::New => true,
-            // Stops: a client that has what is here sent on, in a call of a kilobyte for which it pays nothing.
-            ChunkOutcome::Held => blob::is_counted(Arc::clone(&store), &upload).await?,
-            ChunkOutcome::Missing(_) | ChunkOutcome::Wrong | ChunkOutcome::NotOpen => false,
-        };
-        if is_due {
+        let is_named = self.is_named(upload);
+        let whose = blob::goes_on_for(Arc::clone(&store), &upload, outcome, is_named).await?;
+        if let Some(whose) = whose {
             let uplinks = Arc::clone(uplinks);
             // It goes on if the client does not wait for it.
-            let handed = tokio::spawn(async move { uplinks.hand_on(&store, &upload.permit).await });
+            let handed =
+                tokio::spawn(async move { uplinks.hand_on(&store, &upload.permit, whose).await });
             handed.await.map_err(|error| blob::stopped(&error))??;
         }
         Ok(outcome)
