@@ -125,6 +125,43 @@ async fn an_upload_that_the_grid_ended_goes_from_its_start() {
     assert_eq!(sent(&gateway), again);
 }
 
+/// The clock by which a permit's age is measured stands still while a machine sleeps.
+#[tokio::test]
+async fn a_permit_that_ends_on_the_way_is_signed_anew() {
+    let digest = Digest::of_blob(&blob());
+    let is_ended = Mutex::new(false);
+    let gateway = Gateway::start(move |asked| {
+        let mut is_ended = is_ended.lock().unwrap();
+        match chunk_of(asked) {
+            Some(3) if !*is_ended => {
+                *is_ended = true;
+                Some(refusal(401, "TG-API-009"))
+            }
+            Some(index) => {
+                let next = Some(index + 1).filter(|it| *it < 6);
+                Some(told(&upload(digest, next)))
+            }
+            None if asked.path.ends_with("/chunks") => Some(told(&upload(digest, Some(0)))),
+            None => usual(asked),
+        }
+    })
+    .await;
+    let client = gateway.client.uploading_as(&alice());
+    client.put_blob(blob()).await.unwrap();
+    assert_eq!(sent(&gateway), [0, 1, 2, 3, 3, 4, 5]);
+    assert_eq!(gateway.asked("GET", "/v1/status").len(), 2);
+    // One that was never taken is not signed again.
+    let gateway = Gateway::start(|asked| match asked.path.as_str() {
+        path if path.starts_with("/v1/blobs/") => Some(refusal(401, "TG-API-009")),
+        _ => usual(asked),
+    })
+    .await;
+    let client = gateway.client.uploading_as(&alice());
+    let error = client.put_blob(blob()).await.unwrap_err();
+    assert_eq!(error.status(), Some(401));
+    assert_eq!(gateway.asked("PUT", "/v1/blobs/").len(), 1);
+}
+
 #[tokio::test]
 async fn a_grid_that_takes_no_chunks_gets_the_whole() {
     for code in [405, 503] {
