@@ -92,14 +92,8 @@ fn output_bytes(model: &Model) -> u64 {
 /// Stops: blobs of 64 MiB that stay for the rent of an input of one byte.
 #[must_use]
 pub fn named_blobs(state: &State) -> HashMap<Digest, u64> {
-    let mut named: HashMap<Digest, u64> = HashMap::new();
-    for NamedBlob {
-        digest, longest, ..
-    } in records(state)
-    {
-        let known = named.entry(digest).or_default();
-        *known = longest.max(*known);
-    }
+    let mut named = HashMap::new();
+    records(state).for_each(|it| it.note_length(&mut named));
     named
 }
 
@@ -114,10 +108,12 @@ impl BlobNames {
     /// Those of a state. It walks over all records.
     #[must_use]
     pub fn of(state: &State) -> Self {
-        Self {
-            longest: named_blobs(state),
-            accounts: records(state).map(|it| (it.digest, it.owner)).collect(),
+        let mut names = Self::default();
+        for it in records(state) {
+            names.accounts.insert((it.digest, it.owner));
+            it.note_length(&mut names.longest);
         }
+        names
     }
 
     /// Whether a record names a blob.
@@ -143,6 +139,14 @@ struct NamedBlob {
     longest: u64,
     /// Whose record it is.
     owner: Address,
+}
+
+impl NamedBlob {
+    /// Raises what is known of how long its blob may be.
+    fn note_length(&self, longest: &mut HashMap<Digest, u64>) {
+        let known = longest.entry(self.digest).or_default();
+        *known = self.longest.max(*known);
+    }
 }
 
 /// What records of the ledger name; a blob that several name comes several times.
