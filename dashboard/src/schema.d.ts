@@ -338,7 +338,8 @@ export interface paths {
         /**
          * Begins an upload in chunks, or tells where one stands. The body is the blob's chunk tree in its canonical encoding, which is what
          *     `GET /v1/blobs/{digest}/chunks` gives; the permit is the one of `PUT /v1/blobs/{digest}`. From now on the whole blob counts against the
-         *     account. The chunks follow in order. An upload to which no chunk comes for ten minutes of the ledger ends, with all that came; at most
+         *     account. The chunks follow in order. An upload ends, with all that came, if no chunk comes for ten minutes of the ledger, or if it is not
+         *     whole ten minutes, and as long as it takes at 64 KiB a second, after its begin; at most
          *     8 of an account are open, and 64 in all. A blob of one chunk is stored whole.
          */
         put: operations["begin_upload"];

@@ -67,4 +67,4 @@ pub use port::{
 pub use routes::openapi;
 pub use server::{ApiListener, ApiServer};
 pub use tls::{ServerTls, TlsError, TlsFiles};
-pub use upload::{allowance, named_blobs};
+pub use upload::{BlobNames, allowance, named_blobs};

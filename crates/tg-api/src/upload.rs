@@ -3,9 +3,10 @@
 //! A blob costs its owner nothing while some record names it, or will within minutes. What it takes is money that lies
 //! in the account meanwhile: [`BYTES_PER_TGRID`] for each TGRID. Filling the quarter of a store that is open to such
 //! blobs takes hundreds of TGRID for as long as it is to be full, and hinders nobody whose blobs are named, and no
-//! provider at work: a live lease allows its evidence, whatever the balance is.
+//! provider at work: a live lease allows its evidence, whatever the balance is. Nor does it hinder whoever has a record that names
+//! the blob ([`BlobNames`]): an account that ordered first, or while its input was on the way, sends it whatever it has left.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use axum::http::HeaderMap;
 use tg_ledger::{
@@ -91,38 +92,128 @@ fn output_bytes(model: &Model) -> u64 {
 /// Stops: blobs of 64 MiB that stay for the rent of an input of one byte.
 #[must_use]
 pub fn named_blobs(state: &State) -> HashMap<Digest, u64> {
+    let mut named = HashMap::new();
+    records(state).for_each(|it| it.note_length(&mut named));
+    named
+}
+
+/// What records of the ledger name, and whose records these are: whoever has one may send its blob without money that lies still.
+#[derive(Debug, Default)]
+pub struct BlobNames {
+    longest: HashMap<Digest, u64>,
+    accounts: HashSet<(Digest, Address)>,
+}
+
+impl BlobNames {
+    /// Those of a state. It walks over all records.
+    #[must_use]
+    pub fn of(state: &State) -> Self {
+        let mut names = Self::default();
+        for it in records(state) {
+            names.accounts.insert((it.digest, it.owner));
+            it.note_length(&mut names.longest);
+        }
+        names
+    }
+
+    /// Whether a record names a blob.
+    #[must_use]
+    pub fn contains(&self, digest: &Digest) -> bool {
+        self.longest.contains_key(digest)
+    }
+
+    /// Whether a blob that an account sends is named by a record of that account: its model, its order, the lease that it serves or
+    /// challenges, or an answer that is kept for it or that it is asked for. One that is longer than records say is not.
+    #[must_use]
+    pub fn is_of_sender(&self, upload: &Upload) -> bool {
+        let longest = self.longest.get(&upload.digest);
+        longest.is_some_and(|longest| upload.size <= *longest)
+            && self.accounts.contains(&(upload.digest, upload.owner))
+    }
+}
+
+/// A blob that a record names.
+struct NamedBlob {
+    digest: Digest,
+    /// The most bytes that it may have.
+    longest: u64,
+    /// Whose record it is.
+    owner: Address,
+}
+
+impl NamedBlob {
+    /// Raises what is known of how long its blob may be.
+    fn note_length(&self, longest: &mut HashMap<Digest, u64>) {
+        let known = longest.entry(self.digest).or_default();
+        *known = self.longest.max(*known);
+    }
+}
+
+/// What records of the ledger name; a blob that several name comes several times.
+fn records(state: &State) -> impl Iterator<Item = NamedBlob> {
     // Stops: files that cost what a refused registration or an order that is taken back costs, and stay as long as their records.
     let models = state.models().iter();
     let models = models.filter(|it| !matches!(it.state, ModelState::Refused(_)));
     // A registration costs the same whatever its files weigh; the store has its own bounds for them.
-    let models = models.flat_map(|model| [model.public_blob, model.weights_blob]);
-    let models = models.map(|digest| (digest, u64::MAX));
+    let models = models.flat_map(|model| {
+        [model.public_blob, model.weights_blob].map(|digest| NamedBlob {
+            digest,
+            longest: u64::MAX,
+            owner: model.owner,
+        })
+    });
     let is_kept = |job: &&Job| matches!(job.phase, JobPhase::Open { .. } | JobPhase::Paid { .. });
     let inputs = state.jobs().iter().filter(is_kept);
-    let inputs = inputs.map(|job| (job.order.input, u64::from(job.order.input_len)));
-    let leases = state.leases().iter().flat_map(|lease| {
-        let output = lease.receipt().map(|it| it.output);
-        let output = output.map(|digest| (digest, answer_bytes(state, lease)));
-        let dispute = lease.check.as_ref().and_then(|it| it.stage.tile_dispute());
-        let step = dispute.map(|it| &it.step);
-        let claim = step.and_then(|it| it.claim());
-        let answer = step.and_then(|it| it.answer());
-        let shown = [lease.evidence(), claim, answer].into_iter().flatten();
-        let shown = shown.map(|it| (it.digest, u64::from(it.size)));
-        output.into_iter().chain(shown)
+    let inputs = inputs.map(|job| NamedBlob {
+        digest: job.order.input,
+        longest: u64::from(job.order.input_len),
+        owner: job.requestor,
     });
+    let leases = state.leases().iter();
+    let leases = leases.flat_map(move |lease| blobs_of_lease(state, lease));
     // Whoever is asked for an answer is given time for it, also beyond the end of its own.
-    let kept = state.retained().iter();
-    let kept = kept.map(|it| (it.digest, u64::from(it.longest())));
-    let asked = state.questions().iter();
-    let asked = asked.map(|it| (it.digest, u64::from(it.longest)));
-    let all = models.chain(inputs).chain(leases).chain(kept).chain(asked);
-    let mut named: HashMap<Digest, u64> = HashMap::new();
-    for (digest, longest) in all {
-        let known = named.entry(digest).or_default();
-        *known = longest.max(*known);
-    }
-    named
+    let kept = state.retained().iter().map(|it| NamedBlob {
+        digest: it.digest,
+        longest: u64::from(it.longest()),
+        owner: it.requestor,
+    });
+    let asked = state.questions().iter().map(|it| NamedBlob {
+        digest: it.digest,
+        longest: u64::from(it.longest),
+        owner: it.seat,
+    });
+    models.chain(inputs).chain(leases).chain(kept).chain(asked)
+}
+
+/// What a lease names: its answer, its evidence, and what was said in a dispute about it.
+fn blobs_of_lease(state: &State, lease: &Lease) -> impl Iterator<Item = NamedBlob> {
+    let provider = lease.provider;
+    let output = lease.receipt().map(|it| NamedBlob {
+        digest: it.output,
+        longest: answer_bytes(state, lease),
+        owner: provider,
+    });
+    let stage = lease.check.as_ref().map(|it| &it.stage);
+    let accuser = match stage {
+        Some(SyncStage::Disputed { accuser, .. }) => *accuser,
+        _ => provider,
+    };
+    let step = stage.and_then(|it| it.tile_dispute()).map(|it| &it.step);
+    let claim = step.and_then(|it| it.claim());
+    let answer = step.and_then(|it| it.answer());
+    let shown = [
+        (lease.evidence(), provider),
+        (claim, accuser),
+        (answer, provider),
+    ];
+    let shown = shown.into_iter().filter_map(|(file, owner)| {
+        file.map(|it| NamedBlob {
+            digest: it.digest,
+            longest: u64::from(it.size),
+            owner,
+        })
+    });
+    output.into_iter().chain(shown)
 }
 
 /// The most bytes that the answer of a lease may have.

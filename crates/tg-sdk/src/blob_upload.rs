@@ -162,11 +162,20 @@ enum UploadPermits<'a> {
     /// Those of this account, signed here.
     Signing {
         wallet: &'a Wallet,
-        /// The last one, and when it was signed.
-        newest: Option<(Instant, String)>,
+        /// The last one.
+        newest: Option<NewestPermit>,
     },
     /// The one that the blob's owner signed elsewhere.
     Given(String),
+}
+
+/// A permit that was signed here.
+struct NewestPermit {
+    since: Instant,
+    /// As its header says it.
+    header: String,
+    /// Whether the grid took a call with it.
+    is_taken: bool,
 }
 
 /// A blob that goes chunk by chunk.
@@ -194,6 +203,9 @@ where
                 None => self.begin().await,
                 Some(index) => self.put(index).await,
             };
+            let is_refused = matches!(&told, Err(error) if error.status() == Some(401));
+            // Stops: a permit that ends while this machine sleeps, when its clock stands still, and with it an upload that has begun.
+            let is_ended = is_refused && self.forget_permit();
             match told {
                 Ok(UploadDto { next: None, .. }) => return Ok(true),
                 Ok(UploadDto {
@@ -201,12 +213,14 @@ where
                 }) => {
                     if next > furthest {
                         (furthest, tries) = (next, 0);
-                    } else if missing.is_some() {
-                        // Stops: a grid that takes chunks and says for ever that the same one is missing.
+                    } else if missing.is_some_and(|sent| next <= sent) {
+                        // Stops: a grid that takes chunks and says for ever that the same one is missing. One that ended the upload, and
+                        // takes it from the start, goes on; what it forgets again and again counts as tries.
                         tries += 1;
                     }
                     missing = Some(next);
                 }
+                Err(_) if is_ended && tries < TRIES => tries += 1,
                 Err(error) if missing.is_none() && takes_no_chunks(&error) => return Ok(false),
                 // Stops: somebody who sends a tree of a wrong size, or wrong chunks, so that the blob never comes.
                 Err(error) if is_disturbed(&error) && disturbed == DISTURBED_MAX => {
@@ -247,10 +261,24 @@ where
     async fn send(&mut self, path: &str, bytes: Vec<u8>) -> Result<UploadDto, ClientError> {
         let permit = self.permit().await?;
         let payload = Payload::Upload(whole(bytes), vec![("tg-upload", permit)]);
-        self.client
-            .transport()
-            .json(Method::PUT, path, payload)
-            .await
+        let transport = self.client.transport();
+        let told = transport.json(Method::PUT, path, payload).await?;
+        if let UploadPermits::Signing {
+            newest: Some(newest),
+            ..
+        } = &mut self.permits
+        {
+            newest.is_taken = true;
+        }
+        Ok(told)
+    }
+
+    /// Forgets a permit that the grid took before, so that the next call has a new one; false if there is none.
+    fn forget_permit(&mut self) -> bool {
+        match &mut self.permits {
+            UploadPermits::Signing { newest, .. } => newest.take_if(|it| it.is_taken).is_some(),
+            UploadPermits::Given(_) => false,
+        }
     }
 
     /// The permit of a call, as its header says it.
@@ -259,15 +287,19 @@ where
             UploadPermits::Given(permit) => return Ok(permit.clone()),
             UploadPermits::Signing { wallet, newest } => (*wallet, newest),
         };
-        if let Some((since, permit)) = &*newest
-            && since.elapsed() < PERMIT_AGE_MAX
+        if let Some(newest) = &*newest
+            && newest.since.elapsed() < PERMIT_AGE_MAX
         {
-            return Ok(permit.clone());
+            return Ok(newest.header.clone());
         }
         let size = self.tree.size();
-        let permit = self.client.permit(wallet, self.digest, size).await?;
-        *newest = Some((Instant::now(), permit.clone()));
-        Ok(permit)
+        let header = self.client.permit(wallet, self.digest, size).await?;
+        *newest = Some(NewestPermit {
+            since: Instant::now(),
+            header: header.clone(),
+            is_taken: false,
+        });
+        Ok(header)
     }
 
     /// The grid asks for a chunk that cannot be missing.

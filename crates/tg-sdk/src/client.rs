@@ -39,7 +39,7 @@ const PAGE_LIMIT: usize = PAGE_BYTES_MAX + (1 << 20);
 /// Bytes of requests that a provider reads at once.
 const SERVE_LIMIT: usize = SERVE_BYTES_MAX + ENDPOINT_BYTES_MAX + (1 << 16);
 
-/// How often a chunk is asked for again.
+/// How often a chunk, or the tree of them, is asked for again.
 const CHUNK_TRIES: u32 = 5;
 
 /// How long to wait before, times the tries so far.
@@ -439,8 +439,10 @@ impl Client {
             .await
     }
 
-    /// Fetches a blob of at most `limit` bytes and checks its digest; one of several chunks comes chunk by chunk, each of which
-    /// is checked, and is asked for again if the connection breaks.
+    /// Fetches a blob of at most `limit` bytes and checks its digest. If it may be larger than a MiB, its tree of chunks comes first and then
+    /// chunk by chunk, each of which is checked: what breaks off is asked for again, a few times with a growing pause, and nothing
+    /// that came is asked for twice. Whoever needs to go on in a later call keeps the chunks: [`Self::checked_tree`] and
+    /// [`Self::checked_chunk`].
     ///
     /// # Errors
     /// Those of any call; [`ClientError::TooLarge`]; [`ClientError::WrongBlob`] if the server lies.
@@ -465,7 +467,7 @@ impl Client {
         digest: Digest,
         limit: usize,
     ) -> Result<ChunkTree, ClientError> {
-        let tree = self.chunk_tree(digest).await?;
+        let tree = over_cuts(|| self.chunk_tree(digest)).await?;
         if tree.size() > limit as u64 {
             return Err(ClientError::TooLarge {
                 path: format!("/v1/blobs/{digest}"),
@@ -488,24 +490,10 @@ impl Client {
         tree: &ChunkTree,
         index: u64,
     ) -> Result<Vec<u8>, ClientError> {
-        let chunk = self.patient_chunk(digest, index).await?;
+        let chunk = over_cuts(|| self.chunk(digest, index)).await?;
         match tree.is_chunk(&digest, index, &chunk) {
             true => Ok(chunk),
             false => Err(wrong_blob(digest, &chunk)),
-        }
-    }
-
-    /// A chunk, asked for a few times.
-    async fn patient_chunk(&self, digest: Digest, index: u64) -> Result<Vec<u8>, ClientError> {
-        let mut tries = 0;
-        loop {
-            match self.chunk(digest, index).await {
-                Err(error) if error.is_transient() && tries < CHUNK_TRIES => {
-                    tries += 1;
-                    tokio::time::sleep(CHUNK_PAUSE * tries).await;
-                }
-                ended => return ended,
-            }
         }
     }
 
@@ -934,6 +922,22 @@ impl Client {
 }
 
 /// Bytes that are not those of a blob's name.
+/// What a call gives that is made again a few times if its connection breaks or the grid is busy.
+async fn over_cuts<T, F: Future<Output = Result<T, ClientError>>>(
+    call: impl Fn() -> F,
+) -> Result<T, ClientError> {
+    let mut tries = 0;
+    loop {
+        match call().await {
+            Err(error) if error.is_transient() && tries < CHUNK_TRIES => {
+                tries += 1;
+                tokio::time::sleep(CHUNK_PAUSE * tries).await;
+            }
+            ended => return ended,
+        }
+    }
+}
+
 fn wrong_blob(expected: Digest, bytes: &[u8]) -> ClientError {
     ClientError::WrongBlob {
         expected,

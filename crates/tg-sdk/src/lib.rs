@@ -27,6 +27,9 @@
 //! 2. [`sealed`] - jobs whose input and answer nobody else reads
 //! 3. [`endpoint`] - requests to one provider for some time
 //!
+//! Large blobs go and come in chunks of a MiB, each of which is checked: a connection that breaks costs the chunk that was on its way
+//! (`Client::put_blob`, above 4 MiB; `Client::blob`, where more than a MiB is allowed).
+//!
 //! Keys never leave the process: transactions are signed here by [`Wallet`]. `examples/infer.rs` is a whole program.
 //!
 //! ```no_run

@@ -15,6 +15,8 @@ use tg_node::{
 use tg_types::chunks::ChunkTree;
 use tg_types::{Address, Digest, Fault, with_sources};
 
+use crate::network::uplinks::HandOnFor;
+
 /// How often blobs are looked through that no record may name any more.
 const SWEEP: Duration = Duration::from_secs(10);
 
@@ -79,30 +81,75 @@ pub(super) fn chunk(
     })
 }
 
-/// Counts a blob against its owner and makes room for it.
-pub(super) fn store(
-    store: Arc<BlobStore>,
-    upload: Upload,
-) -> PortFuture<'static, Box<dyn BlobSink>> {
-    let began = tokio::task::spawn_blocking(move || begin(&store, &upload));
-    Box::pin(async move {
-        let sink = began.await.map_err(|error| stopped(&error))?;
-        let sink = sink.map_err(|error| refused(&error))?;
-        Ok(Box::new(sink) as Box<dyn BlobSink>)
-    })
+/// What a blob is stored for.
+#[derive(Debug, Clone, Copy)]
+enum UploadBacking {
+    /// Its owner's money, against which it counts.
+    Money,
+    /// A record of its owner that names it.
+    Record,
 }
 
-/// Begins an upload in chunks, or tells where it stands.
+/// Counts a blob against its owner and makes room for it. `is_named`, whether a record of its owner names it, is asked if it cannot pay.
+pub(super) async fn store(
+    store: Arc<BlobStore>,
+    upload: Upload,
+    is_named: impl Future<Output = bool>,
+) -> Result<Box<dyn BlobSink>, PortError> {
+    let mut sink = begun_sink(Arc::clone(&store), upload, UploadBacking::Money).await?;
+    let is_refused = sink.as_ref().is_err_and(is_unpaid);
+    if is_refused && is_named.await {
+        sink = begun_sink(store, upload, UploadBacking::Record).await?;
+    }
+    let sink = sink.map_err(|error| refused(&error))?;
+    Ok(Box::new(sink))
+}
+
+async fn begun_sink(
+    store: Arc<BlobStore>,
+    upload: Upload,
+    backing: UploadBacking,
+) -> Result<Result<Sink, BlobError>, PortError> {
+    let begun = tokio::task::spawn_blocking(move || begin(&store, &upload, backing));
+    begun.await.map_err(|error| stopped(&error))
+}
+
+/// Begins an upload in chunks, or tells where it stands. `is_named`, whether a record of its owner names it, is asked if it cannot pay.
 pub(super) async fn begin_upload(
     store: Arc<BlobStore>,
     upload: Upload,
     tree: ChunkTree,
+    is_named: impl Future<Output = bool>,
 ) -> Result<ChunkOutcome, PortError> {
+    let money = UploadBacking::Money;
+    let mut begun = begun_upload(Arc::clone(&store), upload, tree.clone(), money).await?;
+    let is_refused = begun.as_ref().is_err_and(is_unpaid);
+    if is_refused && is_named.await {
+        begun = begun_upload(store, upload, tree, UploadBacking::Record).await?;
+    }
+    outcome(begun)
+}
+
+async fn begun_upload(
+    store: Arc<BlobStore>,
+    upload: Upload,
+    tree: ChunkTree,
+    backing: UploadBacking,
+) -> Result<Result<UploadProgress, BlobError>, PortError> {
     let (blob, allowance) = (pending(&upload), in_node(upload.allowance));
-    let begun = tokio::task::spawn_blocking(move || {
-        store.begin_upload(&blob, allowance, tree, MODEL_BYTES_MAX)
+    let begun = tokio::task::spawn_blocking(move || match backing {
+        UploadBacking::Money => store.begin_upload(&blob, allowance, tree, MODEL_BYTES_MAX),
+        UploadBacking::Record => store.begin_named_upload(&blob, tree, MODEL_BYTES_MAX),
     });
-    outcome(begun.await.map_err(|error| stopped(&error))?)
+    begun.await.map_err(|error| stopped(&error))
+}
+
+/// Whether a blob was refused because nobody's money lies still for it.
+const fn is_unpaid(error: &BlobError) -> bool {
+    matches!(
+        error,
+        BlobError::AllowanceUsed { .. } | BlobError::PendingFull { .. }
+    )
 }
 
 /// Takes a chunk of one.
@@ -121,8 +168,29 @@ pub(super) async fn put_chunk(
     outcome(put.await.map_err(|error| stopped(&error))?)
 }
 
+/// For whom a blob that comes in chunks is handed on to other nodes, if it is whole. `is_named`, whether a record of who sends it names it, is
+/// asked if nothing counts for what is held.
+pub(super) async fn goes_on_for(
+    store: Arc<BlobStore>,
+    upload: &Upload,
+    outcome: ChunkOutcome,
+    is_named: impl Future<Output = bool>,
+) -> Result<Option<HandOnFor>, PortError> {
+    match outcome {
+        ChunkOutcome::New => return Ok(Some(HandOnFor::Sender)),
+        ChunkOutcome::Missing(_) | ChunkOutcome::Wrong | ChunkOutcome::NotOpen => return Ok(None),
+        ChunkOutcome::Held => {}
+    }
+    // Stops: a client that has what is here sent on, in a call of a kilobyte for which it pays nothing.
+    if is_counted(store, upload).await? {
+        return Ok(Some(HandOnFor::Sender));
+    }
+    // What failed must go on for whoever has ordered it meanwhile, and may have nothing left.
+    Ok(is_named.await.then_some(HandOnFor::Record))
+}
+
 /// Whether a blob that is held counts against whoever sent it last.
-pub(super) async fn is_counted(store: Arc<BlobStore>, upload: &Upload) -> Result<bool, PortError> {
+async fn is_counted(store: Arc<BlobStore>, upload: &Upload) -> Result<bool, PortError> {
     let Upload { digest, owner, .. } = *upload;
     let found = tokio::task::spawn_blocking(move || store.charged_to(&digest));
     let charged = found.await.map_err(|error| stopped(&error))?;
@@ -149,8 +217,16 @@ fn pending(upload: &Upload) -> PendingBlob {
     }
 }
 
-fn begin(store: &Arc<BlobStore>, upload: &Upload) -> Result<Sink, BlobError> {
-    store.put_pending(&pending(upload), in_node(upload.allowance))?;
+fn begin(
+    store: &Arc<BlobStore>,
+    upload: &Upload,
+    backing: UploadBacking,
+) -> Result<Sink, BlobError> {
+    let blob = pending(upload);
+    match backing {
+        UploadBacking::Money => store.put_pending(&blob, in_node(upload.allowance))?,
+        UploadBacking::Record => store.put_pending_named(&blob),
+    }
     let mut sink = Sink {
         store: Arc::clone(store),
         digest: upload.digest,
@@ -301,17 +377,54 @@ mod tests {
         let tree = builder.finish().unwrap();
         let rich = upload("rich", &bytes, 1 << 30);
         let poor = upload("poor", &bytes, 1 << 19);
-        let begin = async |upload: Upload| {
-            let begun = begin_upload(Arc::clone(&store), upload, tree.clone()).await;
-            assert_eq!(begun.unwrap(), ChunkOutcome::Held);
-            is_counted(Arc::clone(&store), &upload).await.unwrap()
+        let begin = async |upload: Upload, is_named: bool| {
+            let no_record = std::future::ready(false);
+            let begun = begin_upload(Arc::clone(&store), upload, tree.clone(), no_record).await;
+            let outcome = begun.unwrap();
+            assert_eq!(outcome, ChunkOutcome::Held);
+            let is_named = std::future::ready(is_named);
+            let whose = goes_on_for(Arc::clone(&store), &upload, outcome, is_named);
+            whose.await.unwrap()
         };
-        assert!(begin(rich).await);
-        assert!(!begin(poor).await);
-        // A record names it, so that nodes have it from each other.
+        assert_eq!(begin(rich, false).await, Some(HandOnFor::Sender));
+        assert_eq!(begin(poor, false).await, None);
+        // A record names it, so that nodes have it from each other unless that failed.
         let all = |_: &Address| in_node(rich.allowance);
         store.sweep(TimestampMs::new(1), |_| Some(1 << 30), all);
         assert!(!is_counted(Arc::clone(&store), &rich).await.unwrap());
-        assert!(!begin(poor).await);
+        assert_eq!(begin(poor, false).await, None);
+        assert_eq!(begin(poor, true).await, Some(HandOnFor::Record));
+    }
+
+    /// Whose money went into an order could not go on with its input, or begin it.
+    #[tokio::test]
+    async fn who_cannot_pay_stores_what_its_own_record_names() {
+        use std::future::ready;
+        use std::task::Poll;
+
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(BlobStore::open(folder.path(), 1 << 30).unwrap());
+        let bytes = vec![7; (1 << 20) + 1];
+        let mut builder = ChunkTreeBuilder::default();
+        builder.update(&bytes);
+        let tree = builder.finish().unwrap();
+        let poor = upload("poor", &bytes, 1);
+        let begin =
+            |is_named| begin_upload(Arc::clone(&store), poor, tree.clone(), ready(is_named));
+        let error = begin(false).await.unwrap_err();
+        assert_eq!(error.code, "TG-NODE-026");
+        assert_eq!(begin(true).await.unwrap(), ChunkOutcome::Missing(0));
+        let whole = upload("poor", b"an input", 1);
+        let store_whole = |is_named| super::store(Arc::clone(&store), whole, ready(is_named));
+        let refused = store_whole(false).await;
+        assert!(refused.is_err_and(|error| error.code == "TG-NODE-026"));
+        let mut sink = store_whole(true).await.unwrap();
+        sink.write(b"an input").unwrap();
+        assert_eq!(sink.finish().unwrap(), UploadEnd::New);
+        assert_eq!(store.charged_to(&whole.digest), Some((whole.owner, 0)));
+        // Who can pay is not asked whose record it is.
+        let rich = upload("rich", b"another", 1 << 20);
+        let asked = std::future::poll_fn(|_| -> Poll<bool> { panic!("it can pay") });
+        drop(super::store(Arc::clone(&store), rich, asked).await.unwrap());
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tg_api::{
-    BlobSink, BlobSource, ChunkOutcome, DevelopmentPort, FinalizedEvents, GridPort, OpenAiPort,
-    PortError, PortFuture, ShownState, TransactionFate, Upload, named_blobs,
+    BlobNames, BlobSink, BlobSource, ChunkOutcome, DevelopmentPort, FinalizedEvents, GridPort,
+    OpenAiPort, PortError, PortFuture, ShownState, TransactionFate, Upload,
 };
 use tg_ledger::State;
 use tg_node::{BlobStore, NodeHandle, StoreError, SubmitError, TransactionStatus};
@@ -49,8 +49,8 @@ pub(crate) struct NodePort {
     network: String,
     /// Names of the funded accounts of a development network; `None` on another.
     funded: Option<Vec<String>>,
-    /// Among which blobs are looked for at other validators.
-    names: LatestNames,
+    /// Among which blobs are looked for at other validators, and which are taken of whoever has no money for them.
+    names: LatestNames<BlobNames>,
     /// The faucet's transactions go one after the other, so that their nonces do.
     faucet: tokio::sync::Mutex<()>,
     /// The chunks of blobs that were asked for lately: their nodes take a whole read of the blob.
@@ -131,6 +131,19 @@ impl NodePort {
         std::iter::once(first).chain(others).collect()
     }
 
+    /// Whether a record of whoever sends a blob names it.
+    async fn is_named(&self, upload: Upload) -> bool {
+        self.names(|names| names.is_of_sender(&upload)).await
+    }
+
+    /// Looks at what records name by now.
+    async fn names<T>(&self, look: impl FnOnce(&BlobNames) -> T) -> T {
+        let tip = self.node().snapshot();
+        let (height, state) = (tip.block.header.height.get(), Arc::clone(&tip.state));
+        let walk = move || BlobNames::of(&state);
+        self.names.look(height, walk, look).await
+    }
+
     /// Hands a blob that came in chunks on to other nodes, if it is whole and this is a gateway.
     async fn hand_on(
         &self,
@@ -141,16 +154,13 @@ impl NodePort {
         let Some(uplinks) = &self.uplinks else {
             return Ok(outcome);
         };
-        let is_due = match outcome {
-            ChunkOutcome::New => true,
-            // Stops: a client that has what is here sent on, in a call of a kilobyte for which it pays nothing.
-            ChunkOutcome::Held => blob::is_counted(Arc::clone(&store), &upload).await?,
-            ChunkOutcome::Missing(_) | ChunkOutcome::Wrong | ChunkOutcome::NotOpen => false,
-        };
-        if is_due {
+        let is_named = self.is_named(upload);
+        let whose = blob::goes_on_for(Arc::clone(&store), &upload, outcome, is_named).await?;
+        if let Some(whose) = whose {
             let uplinks = Arc::clone(uplinks);
             // It goes on if the client does not wait for it.
-            let handed = tokio::spawn(async move { uplinks.hand_on(&store, &upload.permit).await });
+            let handed =
+                tokio::spawn(async move { uplinks.hand_on(&store, &upload.permit, whose).await });
             handed.await.map_err(|error| blob::stopped(&error))??;
         }
         Ok(outcome)
@@ -295,21 +305,21 @@ impl GridPort for NodePort {
 
     fn store_blob(&self, upload: Upload) -> PortFuture<'_, Box<dyn BlobSink>> {
         let store = Arc::clone(self.node().blobs());
-        let permit = upload.permit;
-        let sink = blob::store(Arc::clone(&store), upload);
-        match &self.uplinks {
-            None => sink,
-            Some(uplinks) => {
-                let uplinks = Arc::clone(uplinks);
-                Box::pin(async move { Ok(uplinks.forwarding(sink.await?, store, permit)) })
-            }
-        }
+        Box::pin(async move {
+            let is_named = self.is_named(upload);
+            let sink = blob::store(Arc::clone(&store), upload, is_named).await?;
+            Ok(match &self.uplinks {
+                None => sink,
+                Some(uplinks) => uplinks.forwarding(sink, store, upload.permit),
+            })
+        })
     }
 
     fn begin_upload(&self, upload: Upload, tree: ChunkTree) -> PortFuture<'_, ChunkOutcome> {
         let store = Arc::clone(self.node().blobs());
         Box::pin(async move {
-            let outcome = blob::begin_upload(Arc::clone(&store), upload, tree).await?;
+            let is_named = self.is_named(upload);
+            let outcome = blob::begin_upload(Arc::clone(&store), upload, tree, is_named).await?;
             self.hand_on(store, upload, outcome).await
         })
     }
@@ -334,13 +344,10 @@ impl GridPort for NodePort {
     /// What no record names is not asked of the other validators, so that whoever asks this one for nonsense gives them no work.
     fn find_blob(&self, digest: Digest) -> PortFuture<'_, bool> {
         Box::pin(async move {
-            let node = self.node();
-            let tip = node.snapshot();
-            let (height, state) = (tip.block.header.height.get(), Arc::clone(&tip.state));
-            let walk = move || named_blobs(&state).into_keys().collect();
-            if !self.names.contains(height, &digest, walk).await {
+            if !self.names(|names| names.contains(&digest)).await {
                 return Ok(false);
             }
+            let node = self.node();
             node.needs_blob(digest);
             let since = Instant::now();
             while since.elapsed() < SEARCH && !node.blobs().contains(&digest) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tg_api::{BlobSink, PortError, UploadEnd};
 use tg_node::limits::MODEL_BYTES_MAX;
-use tg_node::{BlobReader, BlobStore, ChainSource, SourceError, SourceFuture};
+use tg_node::{BlobReader, BlobStore, ChainSource, PENDING_TIME, SourceError, SourceFuture};
 use tg_sdk::{Client, ClientError, ONE_CALL_BYTES};
 use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
 use tg_types::chunks::ChunkTree;
@@ -168,8 +168,64 @@ const HANDED_FOR: Duration = Duration::from_secs(300);
 /// Blobs of which that is known. More are handed on in that time only at 14 MiB a second.
 const HANDED_MAX: usize = 4_096;
 
-/// When a blob was handed on; held locked meanwhile.
-type HandedOn = Arc<AsyncMutex<Option<Instant>>>;
+/// How long one that only a record asks for is not handed on again: for as long as nodes keep one that nothing names.
+const NAMED_FOR: Duration = Duration::from_millis(PENDING_TIME.get());
+
+/// How long it is not after too few nodes took it.
+const FAILED_FOR: Duration = Duration::from_secs(5);
+
+/// For whom a blob is handed on that came in chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HandOnFor {
+    /// Whoever sent its bytes, or has money that lies still for it.
+    Sender,
+    /// Whoever has a record that names it, and pays nothing for the call.
+    Record,
+}
+
+/// What became of a blob that was to be handed on.
+#[derive(Debug, Clone, Copy, Default)]
+enum HandOnEnd {
+    /// It was not, or that is forgotten.
+    #[default]
+    Unknown,
+    /// Enough nodes took it.
+    Taken(Instant),
+    /// Too few did.
+    Failed(Instant),
+}
+
+impl HandOnEnd {
+    /// Whether it is handed on now.
+    fn is_due(self, whose: HandOnFor) -> Result<bool, PortError> {
+        match (self, whose) {
+            (Self::Taken(at), HandOnFor::Sender) => Ok(at.elapsed() >= HANDED_FOR),
+            // Nodes keep it for so long whether a record names it or not, and for longer if it was named by then.
+            (Self::Taken(at), HandOnFor::Record) => Ok(at.elapsed() >= NAMED_FOR),
+            // Stops: whoever has what no node takes sent to them again and again, in calls of a kilobyte.
+            (Self::Failed(at), HandOnFor::Record) if at.elapsed() < FAILED_FOR => {
+                let seconds = at.elapsed().as_secs();
+                Err(too_few(format!(
+                    "too few nodes took the blob {seconds} s ago"
+                )))
+            }
+            (Self::Unknown | Self::Failed(_), _) => Ok(true),
+        }
+    }
+}
+
+/// The refusal of a blob that too few nodes took.
+fn too_few(message: String) -> PortError {
+    PortError {
+        fault: Fault::Environment,
+        code: "TG-GATE-001".to_owned(),
+        message,
+        hint: "try again; the gateway's sources may be away".to_owned(),
+    }
+}
+
+/// What became of a blob; held locked while it is handed on.
+type HandedOn = Arc<AsyncMutex<HandOnEnd>>;
 
 /// The nodes to which a gateway hands on what its clients store.
 #[derive(Debug)]
@@ -206,22 +262,27 @@ impl Uplinks {
         })
     }
 
-    /// Hands a stored blob that came in chunks to as many nodes as it takes, unless that was done lately or is being done.
+    /// Hands a stored blob that came in chunks to as many nodes as it takes, unless that was done lately or is being done; what only a record
+    /// asks for less often, and not a moment after it failed.
     ///
     /// Stops: a client that has this gateway send a large blob as often as it says, in a call of some kilobytes, that it has its chunks.
     pub(crate) async fn hand_on(
         &self,
         store: &Arc<BlobStore>,
         permit: &SignedUpload,
+        whose: HandOnFor,
     ) -> Result<(), PortError> {
         let turn = self.handed_on(permit.permit.digest);
-        let mut handed = turn.lock().await;
-        if handed.is_some_and(|at| at.elapsed() < HANDED_FOR) {
+        let mut end = turn.lock().await;
+        if !end.is_due(whose)? {
             return Ok(());
         }
-        self.spread_to_enough(store, permit).await?;
-        *handed = Some(Instant::now());
-        Ok(())
+        let spread = self.spread_to_enough(store, permit).await;
+        *end = match spread {
+            Ok(()) => HandOnEnd::Taken(Instant::now()),
+            Err(_) => HandOnEnd::Failed(Instant::now()),
+        };
+        spread
     }
 
     fn handed_on(&self, digest: Digest) -> HandedOn {
@@ -252,16 +313,11 @@ impl Uplinks {
         if taken == self.enough {
             return Ok(());
         }
-        Err(PortError {
-            fault: Fault::Environment,
-            code: "TG-GATE-001".to_owned(),
-            message: format!(
-                "{taken} of {} nodes that must hold the blob took it: {}",
-                self.enough,
-                reasons.join("; ")
-            ),
-            hint: "try again; the gateway's sources may be away".to_owned(),
-        })
+        Err(too_few(format!(
+            "{taken} of {} nodes that must hold the blob took it: {}",
+            self.enough,
+            reasons.join("; ")
+        )))
     }
 
     /// Hands a blob to the first nodes, and to the next one for each that refuses it or takes too long: a node that is cut off
@@ -305,10 +361,10 @@ impl Uplinks {
 
 /// Whether a blob was handed on lately, or is being now.
 fn was_handed_on(turn: &HandedOn) -> bool {
-    let Ok(at) = turn.try_lock() else {
+    let Ok(end) = turn.try_lock() else {
         return true;
     };
-    at.is_some_and(|at| at.elapsed() < HANDED_FOR)
+    matches!(*end, HandOnEnd::Taken(at) if at.elapsed() < HANDED_FOR)
 }
 
 /// A stored blob on its way to other nodes.
@@ -459,6 +515,8 @@ mod tests {
         Flipped,
         /// The node refuses it, for good.
         Refused,
+        /// Its permit has ended when it comes.
+        PermitEnded,
     }
 
     /// A node that takes blobs in chunks.
@@ -469,6 +527,8 @@ mod tests {
         faults: VecDeque<(u64, LinkFault)>,
         /// The chunks that were sent to it.
         sent: Vec<u64>,
+        /// The time of its ledger.
+        now: TimestampMs,
     }
 
     fn opened(folder: &std::path::Path) -> Arc<BlobStore> {
@@ -483,6 +543,9 @@ mod tests {
             path: &str,
             mut body: Vec<u8>,
         ) -> Option<(u16, String)> {
+            if permit.expires < self.now {
+                return Some((401, refusal("TG-API-009")));
+            }
             let blob = PendingBlob {
                 digest: permit.digest,
                 size: permit.length,
@@ -501,6 +564,10 @@ mod tests {
                         }
                         Some((_, LinkFault::Flipped)) => body[9] ^= 1,
                         Some((_, LinkFault::Refused)) => return Some((422, refusal("TEST-1"))),
+                        Some((_, LinkFault::PermitEnded)) => {
+                            self.now = TimestampMs::new(permit.expires.get() + 1);
+                            return Some((401, refusal("TG-API-009")));
+                        }
                         None => {}
                     }
                     let store = &self.store;
@@ -536,8 +603,15 @@ mod tests {
         format!(r#"{{"code":"{code}","message":"it is not taken"}}"#)
     }
 
-    /// The path and the body of a call; nothing of a connection without one.
-    fn heard(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+    /// A call that stores a blob.
+    struct HeardUpload {
+        path: String,
+        permit: UploadPermit,
+        body: Vec<u8>,
+    }
+
+    /// A call; nothing of a connection without one.
+    fn heard(stream: &mut TcpStream) -> Option<HeardUpload> {
         let mut heard: Vec<u8> = Vec::new();
         let mut buffer = [0; 4096];
         let end = loop {
@@ -553,12 +627,16 @@ mod tests {
         };
         let mut body = heard.split_off(end);
         let head = String::from_utf8(heard).unwrap();
-        let mut lines = head.lines();
-        let length = lines.find_map(|it| it.strip_prefix("content-length: "));
+        let header = |name: &str| head.lines().find_map(|it| it.strip_prefix(name)).unwrap();
         let came = body.len();
-        body.resize(length.unwrap().parse().unwrap(), 0);
+        body.resize(header("content-length: ").parse().unwrap(), 0);
         stream.read_exact(&mut body[came..]).unwrap();
-        Some((head.split(' ').nth(1).unwrap().to_owned(), body))
+        let signed = SignedUpload::from_hex(header("tg-upload: ")).unwrap();
+        Some(HeardUpload {
+            path: head.split(' ').nth(1).unwrap().to_owned(),
+            permit: signed.permit,
+            body,
+        })
     }
 
     fn said(stream: &mut TcpStream, status: u16, body: &str) {
@@ -570,15 +648,15 @@ mod tests {
             .unwrap();
     }
 
-    /// The address of a node that takes the blob of a permit in chunks.
-    fn chunk_node(node: &Arc<Mutex<ChunkNode>>, permit: UploadPermit) -> HttpSource {
+    /// The address of a node that takes blobs in chunks.
+    fn chunk_node(node: &Arc<Mutex<ChunkNode>>) -> HttpSource {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let node = Arc::clone(node);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let Some((path, body)) = heard(&mut stream) else {
+                let Some(HeardUpload { path, permit, body }) = heard(&mut stream) else {
                     continue;
                 };
                 let answer = node.lock().unwrap().answer(permit, &path, body);
@@ -616,6 +694,7 @@ mod tests {
                 folder: other,
                 faults: faults.iter().copied().collect(),
                 sent: Vec::new(),
+                now: TimestampMs::ZERO,
             };
             Self {
                 folder,
@@ -632,9 +711,10 @@ mod tests {
 
         /// Hands the blob on as a gateway does that has just started.
         async fn hand_on(&self) -> Result<(), PortError> {
-            let node = chunk_node(&self.node, self.permit.permit);
+            let node = chunk_node(&self.node);
             let uplinks = Uplinks::new(&[node], 1);
-            uplinks.hand_on(&self.store, &self.permit).await
+            let sender = HandOnFor::Sender;
+            uplinks.hand_on(&self.store, &self.permit, sender).await
         }
 
         /// The chunks that were sent, once all of the blob is there.
@@ -662,6 +742,20 @@ mod tests {
         hop.hand_on().await.unwrap();
         // None that the node took was sent again.
         assert_eq!(hop.sent(), [0, 1, 2, 2, 3, 3, 4, 4, 5]);
+    }
+
+    /// A gateway cannot sign another one; the next call of its client brings it.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_permit_that_ends_on_the_way_costs_no_chunk_that_was_taken() {
+        let mut hop = Hop::new(&[(3, LinkFault::PermitEnded)]);
+        for _ in 0..2 {
+            let error = hop.hand_on().await.unwrap_err();
+            assert!(error.message.contains("TG-API-009"), "{error}");
+        }
+        let digest = hop.permit.permit.digest;
+        hop.permit = permit_until(digest, large_blob().len(), TimestampMs::new(9));
+        hop.hand_on().await.unwrap();
+        assert_eq!(hop.sent(), [0, 1, 2, 3, 3, 4, 5]);
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -695,10 +789,14 @@ mod tests {
 
     /// A client's permit for a blob.
     fn permit(digest: Digest, length: usize) -> SignedUpload {
+        permit_until(digest, length, TimestampMs::new(1))
+    }
+
+    fn permit_until(digest: Digest, length: usize, expires: TimestampMs) -> SignedUpload {
         let permit = UploadPermit {
             digest,
             length: length as u64,
-            expires: TimestampMs::new(1),
+            expires,
         };
         let wallet = Wallet::from_seed(b"a client");
         SignedUpload::new(permit, &wallet, &development_domain())
@@ -733,18 +831,43 @@ mod tests {
     async fn a_blob_in_chunks_is_handed_on_once() {
         let (_folder, store, permit) = small_blob();
         let uplinks = Uplinks::new(&[node(&permit, true)], 1);
+        let sender = HandOnFor::Sender;
         for _ in 0..2 {
-            uplinks.hand_on(&store, &permit).await.unwrap();
+            uplinks.hand_on(&store, &permit, sender).await.unwrap();
         }
         // From a store that does not have it, it cannot be sent again.
         let empty = tempfile::tempdir().unwrap();
         let empty = opened(empty.path());
-        uplinks.hand_on(&empty, &permit).await.unwrap();
+        uplinks.hand_on(&empty, &permit, sender).await.unwrap();
         // One that failed is tried again.
         let nobody = Uplinks::new(&[HttpSource::new("http://127.0.0.1:1").unwrap()], 1);
         for _ in 0..2 {
-            let error = nobody.hand_on(&store, &permit).await.unwrap_err();
+            let error = nobody.hand_on(&store, &permit, sender).await.unwrap_err();
             assert_eq!(error.code, "TG-GATE-001");
+        }
+    }
+
+    /// Once a record named what had failed, and nothing counted for it, it was handed on for nobody.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_failed_is_handed_on_for_a_record_in_its_time_and_what_was_taken_is_not() {
+        let (_folder, store, permit) = small_blob();
+        let uplinks = Uplinks::new(&[node(&permit, true)], 1);
+        let end = uplinks.handed_on(permit.permit.digest);
+        let ago = |span: Duration| Instant::now().checked_sub(span).unwrap();
+        let record = HandOnFor::Record;
+        let sender = HandOnFor::Sender;
+        *end.lock().await = HandOnEnd::Failed(Instant::now());
+        let error = uplinks.hand_on(&store, &permit, record).await.unwrap_err();
+        assert_eq!(error.code, "TG-GATE-001");
+        // Who pays for it does not wait.
+        uplinks.hand_on(&store, &permit, sender).await.unwrap();
+        *end.lock().await = HandOnEnd::Failed(ago(FAILED_FOR));
+        uplinks.hand_on(&store, &permit, record).await.unwrap();
+        let is_taken = matches!(*end.lock().await, HandOnEnd::Taken(_));
+        assert!(is_taken);
+        for (span, whose) in [(HANDED_FOR, sender), (NAMED_FOR, record)] {
+            let taken = |span| HandOnEnd::Taken(ago(span)).is_due(whose).unwrap();
+            assert!(taken(span) && !taken(span / 2), "{whose:?}");
         }
     }
 
@@ -755,15 +878,19 @@ mod tests {
         let name = |number: usize| Digest::of_blob(&number.to_le_bytes());
         for number in 0..HANDED_MAX {
             // The last of them failed.
-            let at = (number + 1 < HANDED_MAX).then(Instant::now);
-            *uplinks.handed_on(name(number)).lock().await = at;
+            let end = match number + 1 < HANDED_MAX {
+                true => HandOnEnd::Taken(Instant::now()),
+                false => HandOnEnd::Failed(Instant::now()),
+            };
+            *uplinks.handed_on(name(number)).lock().await = end;
         }
         drop(uplinks.handed_on(name(HANDED_MAX)));
         let known = |number| uplinks.handed.lock().unwrap().contains_key(&name(number));
         assert!((0..HANDED_MAX - 1).all(known));
         assert!(!known(HANDED_MAX - 1));
         // There is an end to it.
-        *uplinks.handed_on(name(HANDED_MAX)).lock().await = Some(Instant::now());
+        let taken = HandOnEnd::Taken(Instant::now());
+        *uplinks.handed_on(name(HANDED_MAX)).lock().await = taken;
         drop(uplinks.handed_on(name(HANDED_MAX + 1)));
         assert_eq!(uplinks.handed.lock().unwrap().len(), 1);
     }

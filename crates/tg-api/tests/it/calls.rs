@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tg_api::{ApiConfig, ApiServer, GridPort as _, named_blobs};
+use tg_api::{
+    ApiConfig, ApiServer, BlobNames, GridPort as _, Upload, UploadAllowance, named_blobs,
+};
 use tg_sdk::dto::{
     FaucetRequestDto, JobStateDto, LeaseDto, LeaseEndDto, ModeDto, ModelStateDto,
     TransactionStateDto,
@@ -11,7 +13,8 @@ use tg_sdk::dto::{
 use tg_sdk::{Client, JobFilter};
 use tg_types::{
     Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, Label, Machine, ModeSet, ModelId,
-    OfferTerms, Pricing, Receipt, Tier, TimestampMs, Transaction, VerificationMode,
+    OfferTerms, Pricing, Receipt, SignedUpload, Tier, TimestampMs, Transaction, UploadPermit,
+    VerificationMode,
 };
 
 use crate::grid::{FACTS, Grid, wallet};
@@ -258,6 +261,52 @@ async fn records_name_blobs_with_the_bytes_that_they_may_have() {
         let found = named.get(&Digest::of_blob(bytes)).copied();
         assert_eq!(found, longest, "{bytes:?}");
     }
+}
+
+/// Without money that lies still each may send what its own record waits for.
+#[tokio::test]
+async fn a_record_names_blobs_for_the_account_whose_it_is() {
+    let grid = Grid::new();
+    let (_server, client) = start(&grid).await;
+    offer(&client, 1).await;
+    let id = order(&client, 3).await;
+    let lease = carols_lease(&client).await;
+    deliver(&client, &lease, b"12").await;
+    until(async || client.job(id).await.unwrap().state == JobStateDto::Paid).await;
+    let state = grid.state();
+    let names = BlobNames::of(&state);
+    let is_of = |name: &str, bytes: &[u8], size: u64| {
+        let (wallet, digest) = (wallet(name), Digest::of_blob(bytes));
+        let permit = UploadPermit {
+            digest,
+            length: size,
+            expires: TimestampMs::new(1),
+        };
+        names.is_of_sender(&Upload {
+            digest,
+            size,
+            owner: wallet.address(),
+            allowance: UploadAllowance::default(),
+            now: TimestampMs::new(1),
+            permit: SignedUpload::new(permit, &wallet, state.domain()),
+        })
+    };
+    for (name, bytes) in [
+        ("alice", &b"1234"[..]),
+        ("bob", b"public"),
+        ("bob", b"weights"),
+        ("carol", b"proof"),
+        ("carol", b"12"),
+    ] {
+        let size = bytes.len() as u64;
+        assert!(names.contains(&Digest::of_blob(bytes)));
+        for sender in ["alice", "bob", "carol"] {
+            assert_eq!(is_of(sender, bytes, size), sender == name, "{bytes:?}");
+        }
+    }
+    // An input is no longer than its order says; of a model's files nobody says how long they are.
+    assert!(!is_of("alice", b"1234", 5) && is_of("bob", b"weights", 1 << 28));
+    assert!(!is_of("alice", b"else", 4) && !names.contains(&Digest::of_blob(b"else")));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use tg_types::chunks::ChunkTree;
-use tg_types::{Address, Digest, TimestampMs};
+use tg_types::{Address, Digest, DurationMs, TimestampMs};
 
 use super::error::BlobError;
 
@@ -14,6 +14,10 @@ pub(super) const UPLOADS_MAX: usize = 64;
 
 /// Uploads of one account that are open. Stops: one that keeps all others from uploading in chunks.
 pub(super) const UPLOADS_PER_ACCOUNT_MAX: usize = 8;
+
+/// Bytes a second at which the chunks of an upload must come, all in all: the least rate of a body. Stops: an upload that holds its place
+/// and its room for ever, with a chunk from time to time.
+const UPLOAD_RATE_MIN: u64 = 64 << 10;
 
 /// The folder of uploads of which some chunks are here.
 pub(super) const UPLOADS: &str = "uploads";
@@ -49,10 +53,44 @@ impl PausedBlob {
 pub(super) struct OpenUpload {
     /// Who answers for it.
     pub(super) owner: Address,
+    /// When it would have ended if nothing had come after its begin.
+    begun: TimestampMs,
     /// When it ends unless another chunk comes.
     pub(super) expires: TimestampMs,
+    /// When it ends, whatever comes.
+    latest: TimestampMs,
     /// What came; nothing while a chunk is being checked and written.
     pub(super) paused: Option<PausedBlob>,
+}
+
+impl OpenUpload {
+    /// One of so many bytes that begins, and ends at `expires` if nothing comes.
+    pub(super) const fn new(owner: Address, size: u64, expires: TimestampMs) -> Self {
+        Self {
+            owner,
+            begun: expires,
+            expires,
+            latest: latest_end(expires, size),
+            paused: None,
+        }
+    }
+
+    /// Goes by another size of the blob from now on.
+    pub(super) fn set_size(&mut self, size: u64) {
+        // Stops: somebody who has another one's upload end by a smaller size.
+        self.latest = self.latest.max(latest_end(self.begun, size));
+    }
+
+    /// Ends later, as something came, but not later than all of it must have come.
+    pub(super) fn stay_until(&mut self, expires: TimestampMs) {
+        self.expires = self.expires.max(expires).min(self.latest);
+    }
+}
+
+/// When an upload of so many bytes ends at the latest, which would have ended at `begun` if nothing had come.
+const fn latest_end(begun: TimestampMs, size: u64) -> TimestampMs {
+    let least = size.saturating_mul(1_000) / UPLOAD_RATE_MIN;
+    begun.saturating_add(DurationMs::new(least))
 }
 
 /// The file of an upload to an earlier process. It is nobody's until somebody goes on with it.

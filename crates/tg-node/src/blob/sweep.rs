@@ -53,6 +53,23 @@ impl BlobStore {
         Ok(())
     }
 
+    /// Has a blob that is about to be stored count against nobody, as a record of its owner names it, until [`Self::end_pending`]. What counts
+    /// for it already stays.
+    pub fn put_pending_named(&self, blob: &PendingBlob) {
+        let mut pending = self.pending();
+        let entry = pending.blobs.entry(blob.digest).or_insert(Entry {
+            owner: blob.owner,
+            charged: 0,
+            expires: blob.expires,
+            writers: 0,
+        });
+        if entry.charged == 0 {
+            entry.owner = blob.owner;
+        }
+        entry.expires = entry.expires.max(blob.expires);
+        entry.writers = entry.writers.saturating_add(1);
+    }
+
     /// Ends an upload that [`Self::put_pending`] began: if nothing is held in the end, nothing counts, else what is held.
     pub fn end_pending(&self, digest: &Digest) {
         let mut pending = self.pending();
@@ -66,6 +83,14 @@ impl BlobStore {
         match self.size(digest) {
             Some(size) => pending.lower(digest, size.max(CHARGED_MIN)),
             None => pending.remove(digest),
+        }
+    }
+
+    /// Has a blob that came bit by bit stay until then, whether a record names it by now or not.
+    pub(super) fn extend_pending(&self, digest: &Digest, expires: TimestampMs) {
+        let mut pending = self.pending();
+        if let Some(entry) = pending.blobs.get_mut(digest) {
+            entry.expires = entry.expires.max(expires);
         }
     }
 

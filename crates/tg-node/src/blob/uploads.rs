@@ -4,7 +4,9 @@
 //! its account may have stored without a record that names it ([`super::pending`]) and is taken from the store's room from the first chunk
 //! on. A TGRID thus holds 16 MiB of open and stored blobs together, whichever they are, and all accounts a quarter of the store. Besides:
 //! - At most 64 are open, and 8 of one account.
-//! - One to which no chunk came for [`PENDING_TIME`], or whose account's money went elsewhere, ends at the next sweep with all that came.
+//! - One to which no chunk came for [`PENDING_TIME`], or whose account's money went elsewhere, ends at the next sweep with all that came;
+//!   so does one that is not whole after [`PENDING_TIME`] and as long as it takes at 64 KiB a second, whatever comes. One that is whole
+//!   then has [`PENDING_TIME`] from its last chunk on until a record must name it.
 //! - A chunk that is not the one of its place is refused at once, and nothing of it is kept.
 //! - A tree may say a size that is wrong, and several chunks as one: it goes by the tree of whoever asked last. The chunks that are here
 //!   were checked and stay, and a tree that does not have them is refused.
@@ -48,6 +50,33 @@ impl BlobStore {
         tree: ChunkTree,
         limit: u64,
     ) -> Result<UploadProgress, BlobError> {
+        self.begin_counted(blob, tree, limit, || self.put_pending(blob, allowance))
+    }
+
+    /// The same for a blob that a record of its owner names, so that it counts against nobody: whoever has ordered goes on though its money
+    /// went into the order.
+    ///
+    /// # Errors
+    /// Those of [`Self::begin_upload`] but those of [`Self::put_pending`].
+    pub fn begin_named_upload(
+        self: &Arc<Self>,
+        blob: &PendingBlob,
+        tree: ChunkTree,
+        limit: u64,
+    ) -> Result<UploadProgress, BlobError> {
+        self.begin_counted(blob, tree, limit, || {
+            self.put_pending_named(blob);
+            Ok(())
+        })
+    }
+
+    fn begin_counted(
+        self: &Arc<Self>,
+        blob: &PendingBlob,
+        tree: ChunkTree,
+        limit: u64,
+        count: impl FnOnce() -> Result<(), BlobError>,
+    ) -> Result<UploadProgress, BlobError> {
         let digest = &blob.digest;
         if blob.size > limit {
             return Err(BlobError::TooLarge {
@@ -59,7 +88,7 @@ impl BlobStore {
         if tree.size() != blob.size || !tree.is_of(digest) {
             return Err(BlobError::WrongTree { digest: *digest });
         }
-        self.put_pending(blob, allowance)?;
+        count()?;
         // From here on the blob counts, until this upload's end.
         if self.contains(digest) {
             self.end_upload(digest);
@@ -108,18 +137,16 @@ impl BlobStore {
                 paused.tree = tree.clone();
             }
             let next = paused.chunks;
-            (open.owner, open.expires) = (owner, open.expires.max(expires));
+            open.owner = owner;
+            open.set_size(tree.size());
+            open.stay_until(expires);
             return Ok(Some(next));
         }
         uploads.has_room(&owner, &digest)?;
         if let Some(left) = uploads.left.remove(&digest) {
             self.release(left.bytes);
         }
-        let open = OpenUpload {
-            owner,
-            expires,
-            paused: None,
-        };
+        let open = OpenUpload::new(owner, tree.size(), expires);
         uploads.open.insert(digest, open);
         Ok(None)
     }
@@ -184,6 +211,10 @@ impl BlobStore {
     ) -> Result<UploadProgress, BlobError> {
         let Some(next) = partial.next() else {
             let stored = partial.finish();
+            if stored.is_ok() {
+                // Its sender has the time to order that others have, though it began long ago.
+                self.extend_pending(digest, expires);
+            }
             // Once it is held it counts on as one that nothing names yet.
             self.abandon(digest);
             return stored.map(UploadProgress::Whole);
@@ -191,7 +222,7 @@ impl BlobStore {
         let paused = partial.pause();
         let mut uploads = self.uploads();
         if let Some(open) = uploads.open.get_mut(digest) {
-            open.expires = open.expires.max(expires);
+            open.stay_until(expires);
             open.paused = Some(paused);
         }
         drop(uploads);

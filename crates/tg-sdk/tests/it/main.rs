@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod client;
+mod downloads;
 mod forged;
 mod gateway;
 mod uploads;

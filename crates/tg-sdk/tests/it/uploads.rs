@@ -93,6 +93,75 @@ async fn an_upload_that_breaks_off_goes_on_with_what_is_missing() {
     assert_eq!(begun.count(), 4);
 }
 
+/// It gave up after eight chunks that it had sent before.
+#[tokio::test]
+async fn an_upload_that_the_grid_ended_goes_from_its_start() {
+    const COUNT: usize = 12;
+    let bytes = vec![7; COUNT * CHUNK];
+    let (digest, size) = (Digest::of_blob(&bytes), bytes.len());
+    // Chunks that it has, and whether the upload was ended once.
+    let held = Mutex::new((0, false));
+    let gateway = Gateway::start(move |asked| {
+        let mut held = held.lock().unwrap();
+        let (came, is_ended) = &mut *held;
+        if let Some(index) = chunk_of(asked) {
+            if index == COUNT - 1 && !*is_ended {
+                (*came, *is_ended) = (0, true);
+                return Some(refusal(404, "TG-API-002"));
+            }
+            assert_eq!(index, *came);
+            *came += 1;
+        } else if !asked.path.ends_with("/chunks") {
+            return usual(asked);
+        }
+        let next = Some(*came).filter(|it| *it < COUNT);
+        let upload = json!({ "digest": digest.to_string(), "size": size, "next": next });
+        Some(told(&upload))
+    })
+    .await;
+    let client = gateway.client.uploading_as(&alice());
+    client.put_blob(bytes).await.unwrap();
+    let again: Vec<usize> = (0..COUNT).chain(0..COUNT).collect();
+    assert_eq!(sent(&gateway), again);
+}
+
+/// The clock by which a permit's age is measured stands still while a machine sleeps.
+#[tokio::test]
+async fn a_permit_that_ends_on_the_way_is_signed_anew() {
+    let digest = Digest::of_blob(&blob());
+    let is_ended = Mutex::new(false);
+    let gateway = Gateway::start(move |asked| {
+        let mut is_ended = is_ended.lock().unwrap();
+        match chunk_of(asked) {
+            Some(3) if !*is_ended => {
+                *is_ended = true;
+                Some(refusal(401, "TG-API-009"))
+            }
+            Some(index) => {
+                let next = Some(index + 1).filter(|it| *it < 6);
+                Some(told(&upload(digest, next)))
+            }
+            None if asked.path.ends_with("/chunks") => Some(told(&upload(digest, Some(0)))),
+            None => usual(asked),
+        }
+    })
+    .await;
+    let client = gateway.client.uploading_as(&alice());
+    client.put_blob(blob()).await.unwrap();
+    assert_eq!(sent(&gateway), [0, 1, 2, 3, 3, 4, 5]);
+    assert_eq!(gateway.asked("GET", "/v1/status").len(), 2);
+    // One that was never taken is not signed again.
+    let gateway = Gateway::start(|asked| match asked.path.as_str() {
+        path if path.starts_with("/v1/blobs/") => Some(refusal(401, "TG-API-009")),
+        _ => usual(asked),
+    })
+    .await;
+    let client = gateway.client.uploading_as(&alice());
+    let error = client.put_blob(blob()).await.unwrap_err();
+    assert_eq!(error.status(), Some(401));
+    assert_eq!(gateway.asked("PUT", "/v1/blobs/").len(), 1);
+}
+
 #[tokio::test]
 async fn a_grid_that_takes_no_chunks_gets_the_whole() {
     for code in [405, 503] {

@@ -3,7 +3,7 @@
 use blake3::hazmat::{Mode, merge_subtrees_non_root};
 use tempfile::TempDir;
 use tg_types::chunks::{CHUNK_BYTES, ChunkTreeBuilder};
-use tg_types::{Decode as _, Encode as _};
+use tg_types::{Decode as _, DurationMs, Encode as _};
 
 use super::super::open_uploads::{UPLOADS_MAX, UPLOADS_PER_ACCOUNT_MAX};
 use super::*;
@@ -268,6 +268,106 @@ fn an_upload_ends_with_its_time_or_its_money() {
         begin(&store, BOB, &of_bob).unwrap(),
         UploadProgress::Missing(1)
     );
+}
+
+/// A blob of 256 MiB at 1 Mbit/s takes 36 minutes, and went before its sender could order.
+#[test]
+fn what_came_slowly_has_its_time_to_order_from_its_last_chunk_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let bytes = blob(2, 0);
+    let digest = Digest::of_blob(&bytes);
+    let all = |_: &Address| balance(1 << 40);
+    begin(&store, ALICE, &bytes).unwrap();
+    let send = |index: usize, at: TimestampMs| {
+        let expires = at.saturating_add(PENDING_TIME);
+        let sent = chunk(&bytes, index);
+        store
+            .put_upload_chunk(&digest, index as u64, sent, expires)
+            .unwrap()
+    };
+    let minutes = |count: u64| NOW.saturating_add(DurationMs::from_secs(60 * count));
+    assert_eq!(send(0, minutes(9)), UploadProgress::Missing(1));
+    // It would have ended by now.
+    let late = LATER.saturating_add(DurationMs::from_secs(20));
+    store.sweep(late, |_| None, all);
+    assert_eq!(send(1, late), UploadProgress::Missing(2));
+    assert_eq!(send(2, late), UploadProgress::Whole(Stored::New));
+    for minute in [11, 20] {
+        assert_eq!(store.sweep(minutes(minute), |_| None, all), 0);
+        assert_eq!(store.pending_of(&ALICE), bytes.len() as u64);
+    }
+    let over = late.saturating_add(PENDING_TIME);
+    assert_eq!(store.sweep(over, |_| None, all), 1);
+    assert_eq!((store.pending_of(&ALICE), store.used_bytes()), (0, 0));
+}
+
+/// A chunk every ten minutes held the place and the room of an upload for as long as it had chunks, and the tree alone for ever.
+#[test]
+fn an_upload_that_is_too_slow_ends_whatever_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let (trickle, told) = (blob(2, 1), blob(2, 2));
+    let much_later = LATER.saturating_add(PENDING_TIME);
+    let tell = |expires: TimestampMs| {
+        let blob = PendingBlob {
+            expires,
+            ..of(ALICE, &told)
+        };
+        store.begin_upload(&blob, balance(1 << 40), tree(&told), LIMIT)
+    };
+    begin(&store, ALICE, &trickle).unwrap();
+    tell(LATER).unwrap();
+    let first = chunk(&trickle, 0);
+    let digest = Digest::of_blob(&trickle);
+    store
+        .put_upload_chunk(&digest, 0, first, much_later)
+        .unwrap();
+    tell(much_later).unwrap();
+    // Two MiB and a few bytes come within 32 s at 64 KiB a second.
+    let least = LATER.saturating_add(DurationMs::from_secs(32));
+    let all = |_: &Address| balance(1 << 40);
+    store.sweep(least, |_| None, all);
+    assert_eq!(store.uploads().open.len(), 2);
+    let late = least.saturating_add(DurationMs::from_secs(1));
+    store.sweep(late, |_| None, all);
+    assert!(store.uploads().open.is_empty());
+    assert_eq!((store.pending_of(&ALICE), store.used_bytes()), (0, 0));
+    let gone = put(&store, &trickle, 1, chunk(&trickle, 1)).unwrap_err();
+    assert!(matches!(gone, BlobError::NotOpen { .. }), "{gone}");
+}
+
+/// What a record names counts for nobody, and its sender's money went into the order: it could not go on after a break.
+#[test]
+fn an_upload_that_a_record_names_goes_on_without_money() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let (bytes, later) = (blob(2, 1), blob(2, 2));
+    let missing = UploadProgress::Missing;
+    begin(&store, ALICE, &bytes).unwrap();
+    put(&store, &bytes, 0, chunk(&bytes, 0)).unwrap();
+    let longest = |_: &Digest| Some(u64::MAX);
+    store.sweep(NOW, longest, |_| balance(1 << 40));
+    let blob = of(ALICE, &bytes);
+    let poor = store.begin_upload(&blob, balance(1), tree(&bytes), LIMIT);
+    assert!(matches!(poor, Err(BlobError::AllowanceUsed { .. })));
+    let named = |bytes: &[u8]| store.begin_named_upload(&of(ALICE, bytes), tree(bytes), LIMIT);
+    assert_eq!(named(&bytes).unwrap(), missing(1));
+    store.sweep(NOW, longest, |_| balance(1));
+    for index in 1..3 {
+        put(&store, &bytes, index, chunk(&bytes, index)).unwrap();
+    }
+    assert!(store.contains(&blob.digest));
+    // One that was not begun before its order.
+    assert_eq!(named(&later).unwrap(), missing(0));
+    assert_eq!(store.pending_of(&ALICE), 0);
+    let both = (bytes.len() + later.len()) as u64;
+    assert_eq!(store.used_bytes(), both);
+    // No record names them any more.
+    assert_eq!(store.sweep(NOW, |_| None, |_| balance(1)), 0);
+    assert_eq!(store.used_bytes(), both);
+    store.sweep(LATER, |_| None, |_| balance(1));
+    assert_eq!((store.used_bytes(), store.pending_of(&ALICE)), (0, 0));
 }
 
 #[test]
