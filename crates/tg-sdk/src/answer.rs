@@ -4,10 +4,10 @@
 //! every crate, program and test that makes the call.
 
 use crate::dto::{
-    AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DryRunDto, JobDto, JobEventsDto,
-    JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto, ModePriceDto, ModelDto, ModelPageDto, OfferDto,
-    OfferPageDto, ProviderDto, QuotePageDto, RentDto, SeatsDto, StateAnswerDto, StatusDto,
-    SubmittedDto, TransactionStatusDto, UploadDto,
+    AccountDto, BidDto, BlobDto, CloudPricesDto, DevelopmentAccountDto, DryRunDto, JobDto,
+    JobEventsDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto, ModePriceDto, ModelDto,
+    ModelPageDto, OfferDto, OfferPageDto, ProviderDto, QuotePageDto, RentDto, SeatsDto,
+    StateAnswerDto, StatusDto, SubmittedDto, TransactionStatusDto, UploadDto,
 };
 use crate::error::ClientError;
 
@@ -39,6 +39,7 @@ answers![
     AccountDto,
     BidDto,
     BlobDto,
+    CloudPricesDto,
     DryRunDto,
     JobDto,
     JobEventsDto,
