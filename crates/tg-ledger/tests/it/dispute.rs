@@ -592,3 +592,38 @@ fn windows_have_the_time_that_a_run_takes() {
     assert!(dispute(&world, lease).until.get() >= least);
     assert_eq!(world.job(job).state(), JobState::Disputed);
 }
+
+/// The attack: its vote would make a paid challenge an accusation, and what is held of the fee nobody's, so that no block would
+/// conserve money any more.
+#[test]
+fn a_watcher_accuses_by_its_vote_or_challenges_but_not_both() {
+    let (mut world, _, lease, watcher) = watched();
+    seal(&mut world, lease, watcher, Vote::WrongRun);
+    let refused = TransactionError::NotContestable { lease };
+    assert_eq!(world.refusal(watcher, challenge(lease)), refused);
+    // Nor does it wait behind somebody else's.
+    world.send("bob", challenge(lease));
+    assert_eq!(world.refusal(watcher, challenge(lease)), refused);
+    world.send(watcher, reveal(lease, Vote::WrongRun));
+    assert_eq!(world.refusal(watcher, challenge(lease)), refused);
+    let until = dispute(&world, lease).until.get();
+    world.wait_until(until + 2 * TICK);
+    // Bob showed nothing: it is the watcher's turn.
+    assert_eq!(accuser(&world, lease), address(watcher));
+}
+
+/// Who challenges has no vote to seal as long as the dispute goes on; afterwards it accuses as every member.
+#[test]
+fn a_watcher_that_challenged_seals_no_accusation_beside() {
+    let (mut world, _, lease, watcher) = watched();
+    world.send(watcher, challenge(lease));
+    let votes = vec![opened(lease, Vote::WrongRun).sealed(&address(watcher))];
+    assert_eq!(
+        world.refusal(watcher, Transaction::CommitVotes { votes }),
+        TransactionError::NoVote { lease }
+    );
+    let until = dispute(&world, lease).until.get();
+    world.wait_until(until + 2 * TICK);
+    assert!(!matches!(stage(&world, lease), SyncStage::Disputed { .. }));
+    seal(&mut world, lease, watcher, Vote::WrongRun);
+}

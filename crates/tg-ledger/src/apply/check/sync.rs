@@ -104,7 +104,17 @@ pub(super) fn check_challenge(state: &State, sender: Address, id: &LeaseId) -> S
     let lease = lease.ok_or(TransactionError::UnknownLease { lease: *id })?;
     let job = state.job(&lease.job);
     let is_watched = job.is_some_and(|it| it.order.mode == VerificationMode::Optimistic);
-    match lease.check.as_ref().map(|it| &it.stage) {
+    let stage = lease.check.as_ref().map(|it| &it.stage);
+    // Stops: a member that challenges and accuses by its vote too. Its fee would be nobody's, and no block conserve money any more.
+    let accuses = |round: &VoteRound| match round.vote(&sender) {
+        Some(VoteState::Sealed(_)) => true,
+        Some(VoteState::Open(vote)) => !vote.is_right(),
+        Some(VoteState::Silent | VoteState::Refuted) | None => false,
+    };
+    if stage.and_then(SyncStage::round).is_some_and(accuses) {
+        return Err(TransactionError::NotContestable { lease: *id });
+    }
+    match stage {
         Some(SyncStage::Voting { .. } | SyncStage::Contestable { .. }) if is_watched => {
             Ok(state.parameters.challenge_fee())
         }
