@@ -67,11 +67,13 @@ pub(super) enum Share {
     Moves,
     /// Jobs for which machines are held back, and the choice of such machines.
     Reserved,
+    /// Machines for whoever won in an auction: bids that nothing can serve must not use up what these are found with.
+    Awards,
 }
 
 impl Share {
     /// How many there are.
-    const COUNT: usize = 9;
+    const COUNT: usize = 10;
 
     const AUCTION: Self = Self::Lane {
         lane: Lane::Auction,
@@ -88,6 +90,7 @@ impl Share {
             },
             Self::Moves => 7,
             Self::Reserved => 8,
+            Self::Awards => 9,
         }
     }
 

@@ -16,7 +16,7 @@ use tg_market::{JobDemand, OfferView, Quote};
 use tg_types::{Amount, DurationMs, JobClass, JobId, JobNeeds, Lane, Pricing};
 
 use super::super::Execution;
-use super::super::matching::{MatchContext, Outcome};
+use super::super::matching::{MatchContext, Outcome, Share};
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::limits::AUCTION_BIDS_MAX;
@@ -82,10 +82,12 @@ impl Execution {
                 price: *price,
             });
         }
+        context.budget.turn_to(Share::Awards);
         self.serve(context, &entries, &clearing)
     }
 
-    /// The bids that take part, in the order of their turns, with the classes that have a machine for them.
+    /// The bids that take part, in the order of their turns, with the classes that have a machine for them. Where there are more than a slot
+    /// looks at, another part of them is looked at in each.
     fn entries(&self, context: &mut MatchContext, slot: u64) -> Vec<Entry> {
         let mut jobs: Vec<&Job> = self
             .state
@@ -96,10 +98,12 @@ impl Execution {
             })
             .collect();
         jobs.sort_by_key(|job| State::waiting(job).turn(self.now));
+        let (count, first) = (jobs.len(), first_of(slot, jobs.len()));
+        jobs.rotate_left(first);
         jobs.truncate(AUCTION_BIDS_MAX);
         let stock = self.stock();
         let mut entries = Vec::new();
-        for job in jobs {
+        for (turn, job) in (first..).zip(jobs) {
             let needs = &job.order.needs;
             if !context.budget.admits(1) {
                 break;
@@ -117,15 +121,18 @@ impl Execution {
             // What an offer asks beside GPU time is paid on top, so it is no part of the bid.
             let value = per_second(job.purse().saturating_sub(base), needs);
             if accepts != ClassSet::NONE && !value.is_zero() {
-                entries.push(Entry {
+                let entry = Entry {
                     job: job.id,
                     units: needs.gpu_milli_total(),
                     value,
                     accepts,
-                });
+                };
+                entries.push((turn % count, entry));
             }
         }
-        entries
+        // Among equals the turn decides, wherever the slot began.
+        entries.sort_by_key(|(turn, _)| *turn);
+        entries.into_iter().map(|(_, entry)| entry).collect()
     }
 
     /// The classes that have a machine for a bid, and the least that one of these machines asks beside GPU time. The least: whoever posts a
@@ -236,6 +243,18 @@ impl Execution {
         );
         chosen
     }
+}
+
+/// The place of the first bid that a slot looks at, among `count` in the order of their turns. Places of slots that follow one another
+/// are spread over all bids as multiples of the golden ratio are over a circle: if each slot looks at one of `n` parts of them, all are
+/// looked at within `3 n` slots, without a record of where the last one stopped.
+///
+/// Stops: bids which nothing can serve, and which come first in every slot.
+fn first_of(slot: u64, count: usize) -> usize {
+    /// 2^64 over the golden ratio.
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    let place = u128::from(slot.wrapping_mul(STEP)) * count as u128;
+    (place >> u64::BITS) as usize
 }
 
 const fn bid_of(entry: &Entry) -> Bid {
