@@ -175,6 +175,16 @@ impl Budget {
         self.leases.saturating_add(leases) <= LEASES_PER_BLOCK_MAX
     }
 
+    /// How many leases were made so far.
+    pub(super) const fn leases(&self) -> usize {
+        self.leases
+    }
+
+    /// Only so many leases were made: the others were on trial.
+    pub(super) const fn set_leases(&mut self, made: usize) {
+        self.leases = made;
+    }
+
     /// Counts what was looked at for one job.
     pub(super) const fn spend(&mut self, looks: Looks) {
         self.spend_some(looks.get());

@@ -3,6 +3,7 @@
 
 mod answers;
 mod attacks;
+mod auction;
 mod audit;
 mod blocks;
 mod committees;
