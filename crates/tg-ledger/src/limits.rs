@@ -38,6 +38,9 @@ pub const LOOKS_PER_BLOCK: [u64; 10] = [
     1 << 15,
 ];
 
+/// Looks at kinds of machine for orders that raise moving prices as they wait, in one block; what is not reached does not count in it.
+pub const PRICE_LOOKS_PER_BLOCK: u64 = 1 << 14;
+
 /// Jobs that did not end, of all accounts.
 pub const OPEN_JOBS_MAX: usize = 10_000;
 

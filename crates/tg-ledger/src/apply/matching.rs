@@ -233,9 +233,10 @@ impl Execution {
         let due = self.postpone_reservations()?;
         self.state.refresh_stock(self.now)?;
         self.state.refresh_book();
-        self.move_prices();
+        let prices = self.state.refresh_prices(self.height);
+        self.move_prices(&prices);
         let mut context = MatchContext {
-            prices: self.state.refresh_prices(self.height),
+            prices,
             budget: Budget::default(),
         };
         let queue = self.queue();

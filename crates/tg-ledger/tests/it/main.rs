@@ -25,6 +25,7 @@ mod markets;
 mod mutations;
 mod negative;
 mod optimistic;
+mod prices;
 mod property;
 mod records;
 mod refusals;

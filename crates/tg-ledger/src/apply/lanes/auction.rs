@@ -294,12 +294,12 @@ impl Execution {
     }
 }
 
-/// The place of the first bid that a slot looks at, among `count` in the order of their turns. Places of slots that follow one another
+/// The place of the first bid that a slot looks at, among `count` in the order of their turns; likewise of what a block looks at. Places of slots that follow one another
 /// are spread over all bids as multiples of the golden ratio are over a circle: if each slot looks at one of `n` parts of them, all are
 /// looked at within `3 n` slots, without a record of where the last one stopped.
 ///
 /// Stops: bids which nothing can serve, and which come first in every slot.
-fn first_of(slot: u64, count: usize) -> usize {
+pub(super) fn first_of(slot: u64, count: usize) -> usize {
     /// 2^64 over the golden ratio.
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     let place = u128::from(slot.wrapping_mul(STEP)) * count as u128;
