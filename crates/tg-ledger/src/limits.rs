@@ -22,10 +22,10 @@ const _: () = assert!(PROPOSED_BYTES_MAX <= BLOCK_BYTES_MAX);
 pub const LOOKS_PER_BLOCK_MAX: u64 = 1 << 20;
 
 /// What each lane has of them, for jobs that wait and for jobs that came in this block: posted, gang, deadline; then the
-/// auction of a slot, moves, and jobs for which machines are held back. Whoever fills one lane with jobs that fit nowhere takes nothing from the others, and
+/// auction of a slot, moves, jobs for which machines are held back, and the machines for whoever won in an auction. Whoever fills one lane with jobs that fit nowhere takes nothing from the others, and
 /// nothing from whoever orders next; the jobs not reached come first in the next block. Jobs that came in the block divide
 /// theirs: most is for posted orders, the most usual ones, and for gangs, which look at every machine twice.
-pub const LOOKS_PER_BLOCK: [u64; 9] = [
+pub const LOOKS_PER_BLOCK: [u64; 10] = [
     1 << 15,
     1 << 18,
     1 << 14,
@@ -35,7 +35,11 @@ pub const LOOKS_PER_BLOCK: [u64; 9] = [
     1 << 14,
     1 << 14,
     1 << 16,
+    1 << 15,
 ];
+
+/// Looks at kinds of machine for orders that raise moving prices as they wait, in one block; what is not reached does not count in it.
+pub const PRICE_LOOKS_PER_BLOCK: u64 = 1 << 14;
 
 /// Jobs that did not end, of all accounts.
 pub const OPEN_JOBS_MAX: usize = 10_000;
@@ -79,7 +83,7 @@ pub const SESSION_TIME_MAX: tg_types::DurationMs = tg_types::DurationMs::from_se
 /// Sealed bids of one account.
 pub const BIDS_PER_ACCOUNT_MAX: u32 = 64;
 
-/// Bids cleared in one slot: about 20 ms; the others keep their place for the next slot.
+/// Bids that one slot looks at, to clear them: about 20 ms. Where there are more, the next slots begin at others.
 pub const AUCTION_BIDS_MAX: usize = 1_024;
 
 /// Starts tried on one machine for a reservation: the ends of what runs or is booked there, the earliest first.

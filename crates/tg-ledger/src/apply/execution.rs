@@ -10,6 +10,7 @@ use crate::gas::BlockGas;
 use crate::state::{Head, Outage, State};
 
 /// A block being executed: a copy of the state that changes, and what happened so far.
+#[derive(Clone)]
 pub(crate) struct Execution {
     pub(crate) state: State,
     /// Ledger time of the block.

@@ -67,11 +67,13 @@ pub(super) enum Share {
     Moves,
     /// Jobs for which machines are held back, and the choice of such machines.
     Reserved,
+    /// Machines for whoever won in an auction: bids that nothing can serve must not use up what these are found with.
+    Awards,
 }
 
 impl Share {
     /// How many there are.
-    const COUNT: usize = 9;
+    const COUNT: usize = 10;
 
     const AUCTION: Self = Self::Lane {
         lane: Lane::Auction,
@@ -88,6 +90,7 @@ impl Share {
             },
             Self::Moves => 7,
             Self::Reserved => 8,
+            Self::Awards => 9,
         }
     }
 
@@ -172,6 +175,16 @@ impl Budget {
         self.leases.saturating_add(leases) <= LEASES_PER_BLOCK_MAX
     }
 
+    /// How many leases were made so far.
+    pub(super) const fn leases(&self) -> usize {
+        self.leases
+    }
+
+    /// Only so many leases were made: the others were on trial.
+    pub(super) const fn set_leases(&mut self, made: usize) {
+        self.leases = made;
+    }
+
     /// Counts what was looked at for one job.
     pub(super) const fn spend(&mut self, looks: Looks) {
         self.spend_some(looks.get());
@@ -220,9 +233,10 @@ impl Execution {
         let due = self.postpone_reservations()?;
         self.state.refresh_stock(self.now)?;
         self.state.refresh_book();
-        self.move_prices();
+        let prices = self.state.refresh_prices(self.height);
+        self.move_prices(&prices);
         let mut context = MatchContext {
-            prices: self.state.refresh_prices(self.height),
+            prices,
             budget: Budget::default(),
         };
         let queue = self.queue();

@@ -84,7 +84,7 @@ impl Cursors {
             Lane::Posted => self.posted.as_ref(),
             Lane::Gang => self.gang.as_ref(),
             Lane::Deadline => self.deadline.as_ref(),
-            // A slot looks at its bids from the first.
+            // Where a slot begins follows from its number.
             Lane::Auction => None,
         }
     }

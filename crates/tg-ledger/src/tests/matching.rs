@@ -1,13 +1,13 @@
 //! The bound on offers looked at in a block: a crowd of jobs that fit nowhere starves nobody.
 
 use tg_types::{
-    Address, Amount, Digest, DurationMs, Height, JobId, JobNeeds, JobOrder, Label, Machine,
-    ModeSet, OfferId, OfferTerms, Pricing, TimestampMs, VerificationMode,
+    Address, Amount, Digest, DurationMs, GpuModel, Height, JobClass, JobId, JobNeeds, JobOrder,
+    Label, Machine, ModeSet, OfferId, OfferTerms, Pricing, TimestampMs, VerificationMode,
 };
 
 use super::pruning::{MODEL, network};
 use crate::apply::Execution;
-use crate::limits::{LOOKS_PER_BLOCK, LOOKS_PER_BLOCK_MAX};
+use crate::limits::{AUCTION_BIDS_MAX, LOOKS_PER_BLOCK, LOOKS_PER_BLOCK_MAX};
 use crate::{Job, JobPhase, JobState, Offer, OpenStage, Provider, State, Step};
 
 fn numbered(number: u64) -> [u8; 32] {
@@ -289,6 +289,57 @@ fn an_order_that_takes_more_looks_than_its_share_is_looked_at_to_the_end() {
         state = execution.state;
         assert_eq!(leased(&state), expected, "block {block}");
     }
+}
+
+/// A bid that was opened in the first slot, for one GPU and `millis` of a T4.
+fn bid(state: &mut State, disk_gib: u32, millis: u64) -> JobId {
+    let sequence = state.totals.jobs;
+    let needs = JobNeeds {
+        class: JobClass::Batch,
+        gpus: 1,
+        gpu_milli: 1_000,
+        disk_gib,
+        reference: DurationMs::new(millis),
+        ..JobNeeds::ANY_MACHINE
+    };
+    let id = waiting_with(state, sequence, VerificationMode::None, needs);
+    let mut job = state.job(&id).unwrap().clone();
+    job.order.max_price = ENOUGH;
+    job.revealed_in = Some(1);
+    state.put_job(job);
+    id
+}
+
+#[test]
+fn bids_that_nothing_can_serve_hold_up_no_other() {
+    let mut state = network();
+    let provider = state.accounts.iter().next().unwrap().address;
+    state.put_provider(Provider::new(provider));
+    let mut posted = offer(0, ModeSet::UNSEALED, provider);
+    posted.terms.price_per_gpu_second = Amount::new(1);
+    posted.terms.machine = Machine {
+        gpu_count: 1,
+        gpu: GpuModel::T4,
+        gpu_memory_mib: 16_384,
+        ..Machine::CPU_ONLY
+    };
+    state.put_offer(posted);
+    state.stock_is_stale = true;
+    // The shortest go first, so all of the crowd is before the one that fits, and nothing ever serves the crowd.
+    for _ in 0..2 * AUCTION_BIDS_MAX {
+        bid(&mut state, u32::MAX, 1);
+    }
+    let honest = bid(&mut state, 0, 1_000);
+    let slot = state.parameters.auction_slot.get();
+    let mut slots = 0;
+    while state.job(&honest).unwrap().state() == JobState::Queued {
+        slots += 1;
+        assert!(slots <= 9, "a slot looks at a third of the bids or more");
+        let mut execution = Execution::begin(&state, TimestampMs::new(slot * (1 + slots)));
+        execution.run_matching().unwrap();
+        state = execution.state;
+    }
+    assert_eq!(state.job(&honest).unwrap().state(), JobState::Leased);
 }
 
 /// An offer of a machine that lies far from all others.

@@ -3,6 +3,7 @@
 
 mod answers;
 mod attacks;
+mod auction;
 mod audit;
 mod blocks;
 mod committees;
@@ -24,6 +25,7 @@ mod markets;
 mod mutations;
 mod negative;
 mod optimistic;
+mod prices;
 mod property;
 mod records;
 mod refusals;

@@ -168,9 +168,20 @@ impl BookEntry {
         usize::from(self.standing.terms.machine.gpu.tag())
     }
 
+    /// Whether the offer counts for the moving price of its model: it follows demand, and its provider could take a job or has one.
+    ///
+    /// Stops: an offer that nobody can have, and which lowers the price of all others by what it asks, or as capacity that is free.
     pub(super) fn counts_as_moving(&self) -> bool {
-        let terms = &self.standing.terms;
-        terms.pricing == Pricing::Dynamic && terms.machine.gpu_count > 0
+        let Standing {
+            terms,
+            funds,
+            offline,
+            ..
+        } = &self.standing;
+        let serves = terms.collateral_per_lease <= *funds && !offline;
+        let is_used = self.free_milli < u32::from(terms.machine.gpu_count) * 1_000;
+        let counts = serves || is_used;
+        terms.pricing == Pricing::Dynamic && terms.machine.gpu_count > 0 && counts
     }
 }
 
@@ -577,10 +588,18 @@ impl Edges {
     /// Whether some offer is open, some serves the job's mode, some has the memory, the RAM and the disk for it, and some is
     /// fast enough before GPU time counts: not always one and the same.
     pub(crate) fn may_serve(&self, demand: &JobDemand<'_>) -> bool {
+        self.is_open && self.has_all_for(demand)
+    }
+
+    /// Whether some price follows demand, and [`Self::may_serve`] would hold if nothing ran on the machines.
+    pub(crate) fn may_serve_moving(&self, demand: &JobDemand<'_>) -> bool {
+        self.moving.is_some() && self.has_all_for(demand)
+    }
+
+    fn has_all_for(&self, demand: &JobDemand<'_>) -> bool {
         let needs = demand.needs;
         let ready = demand.start.saturating_add(self.duration(demand.macs));
-        self.is_open
-            && ready <= demand.ready_by()
+        ready <= demand.ready_by()
             && self.ram >= needs.memory_mib
             && self.disk >= needs.disk_gib
             && self.memory >= demand.memory_bytes

@@ -166,6 +166,7 @@ impl OfferBook {
             if old.bucket == entry.bucket
                 && old.cost_terms == entry.cost_terms
                 && same_asks(&old, &entry)
+                && old.counts_as_moving() == entry.counts_as_moving()
             {
                 let bounded = self.buckets.entry_or(&entry.bucket, BoundedBucket::default);
                 let lost = bounded.take_out(&self.seed, &old);

@@ -219,6 +219,39 @@ impl OfferBook {
         }
     }
 
+    /// Whether a job may be waiting for machines whose price follows demand: some kind of machine has what it needs, and offers of it the mode, the memory
+    /// and the time, though not always one and the same. What runs there now does not matter. `false` if the search was cut off.
+    #[must_use]
+    pub fn may_serve_moving(
+        &self,
+        demand: &JobDemand<'_>,
+        rates: &Rates<'_>,
+        looks: &mut Looks,
+    ) -> bool {
+        let Some(search) = Search::new(self, demand, rates, Reach::Later) else {
+            return false;
+        };
+        let all = search.stock.cluster().kinds();
+        looks.note_many(JOB_LOOKS + all.len() as u64 / KINDS_PER_LOOK);
+        let mut before: Option<&BucketKey> = None;
+        for gpu in search.kinds.iter().filter_map(|kind| all.gpu(kind)) {
+            if looks.is_cut_off() {
+                return false;
+            }
+            // Kinds with the same GPUs follow each other.
+            if before.replace(gpu) == Some(gpu) {
+                continue;
+            }
+            looks.note();
+            let bounded = self.buckets.get(gpu);
+            let serves = |it: &BoundedBucket| it.edges.may_serve_moving(demand);
+            if search.has_gpu_memory(gpu) && bounded.is_some_and(serves) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Shows `found` one fitting offer of each group that `wants` is interested in.
     pub fn survey<'a>(
         &'a self,

@@ -323,11 +323,14 @@ impl MarketScenario {
                         continue;
                     }
                     let class = state.offer(offer).map(|it| it.terms.machine.gpu.tag());
-                    let unit = class.and_then(|class| prices.get(&class));
+                    // Where winners found no machines there is no price of the class: each pays what its machine asks.
+                    let Some(unit) = class.and_then(|class| prices.get(&class)) else {
+                        continue;
+                    };
                     let reference = job.order.needs.reference.get();
                     let base = state.offer(offer).and_then(|it| it.terms.price(job.macs));
                     let uniform = unit
-                        .and_then(|it| it.checked_mul_div_ceil(reference, 1_000))
+                        .checked_mul_div_ceil(reference, 1_000)
                         .and_then(|it| it.checked_add(base?));
                     self.unequal += usize::from(uniform != Some(*price));
                 }

@@ -3,10 +3,12 @@
 //! A class is a GPU model. Quantities are seconds of a T4, which the throughput table converts to seconds of every other
 //! model, so that bids and asks of all classes are comparable; what an offer asks beside GPU time is paid on top.
 //! [`tg_market::lane::auction`] clears them. A bid is served as a whole or not at all. All winners of a class pay one price,
-//! at most what they bid and at least what the machine asks.
+//! at most what they bid and at least what the machine asks. A class does not say whether a machine has what a bid needs beside GPUs, so
+//! winners are placed on trial before their price counts.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tg_market::book::{Looks, Reach};
 use tg_market::lane::auction::{Ask, Bid, ClassSet, Clearing, clear_uniform};
@@ -16,7 +18,7 @@ use tg_market::{JobDemand, OfferView, Quote};
 use tg_types::{Amount, DurationMs, JobClass, JobId, JobNeeds, Lane, Pricing};
 
 use super::super::Execution;
-use super::super::matching::{MatchContext, Outcome};
+use super::super::matching::{MatchContext, Share};
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::limits::AUCTION_BIDS_MAX;
@@ -36,8 +38,21 @@ struct Entry {
 /// Rounds of clearing in which bids that were served in part leave.
 const ROUNDS_MAX: usize = 4;
 
+/// How often what was cleared is tried: each time without the bids that won before and found no machine.
+const TRIALS_MAX: usize = 4;
+
+/// What came of one clearing: who takes part, by the places in the list of bids, and what each of them got.
+struct Cleared {
+    taking: Vec<usize>,
+    clearing: Clearing,
+}
+
 impl Execution {
     /// Clears the auction of the slot that is over, if there is one.
+    ///
+    /// Stops: bids that fit one machine of a class, and win units of others which they cannot use: they would raise the price for all who
+    /// win, or leave nothing. A price stands only if every winner has a machine; whoever finds none takes no part in the next
+    /// clearing. If some are left after all, nobody pays by a clearing.
     pub(in crate::apply) fn clear_auction(
         &mut self,
         context: &mut MatchContext,
@@ -47,34 +62,34 @@ impl Execution {
             return Ok(());
         }
         self.state.schedule.cleared_slot = slot;
-        let mut entries = self.entries(context, slot);
+        let entries = self.entries(context, slot);
         if entries.is_empty() {
             return Ok(());
         }
         let asks = asks(&self.state);
-        let mut clearing = Clearing::default();
-        for round in 1..=ROUNDS_MAX {
-            let bids: Vec<Bid> = entries.iter().map(bid_of).collect();
-            clearing = clear_uniform(&bids, &asks);
-            let before = entries.len();
-            let mut at = 0;
-            let bought = &clearing.bought;
-            let is_partial = |index: usize, units: u32| {
-                let got: u32 = bought[index].values().sum();
-                got > 0 && got < units
-            };
-            let partial: Vec<bool> = (0..before)
-                .map(|index| is_partial(index, entries[index].units))
-                .collect();
-            // What is served in part in the last round is not served.
-            if round == ROUNDS_MAX || partial.iter().all(|it| !it) {
-                break;
+        context.budget.turn_to(Share::Awards);
+        let before = context.budget.leases();
+        let mut taking: Vec<usize> = (0..entries.len()).collect();
+        for _ in 0..TRIALS_MAX {
+            let cleared = clear(&entries, taking.clone(), &asks);
+            let mut tried = self.clone();
+            tried.announce(slot, &cleared.clearing);
+            let without = tried.serve(context, &entries, &cleared)?;
+            let made = context.budget.leases();
+            context.budget.set_leases(before);
+            // Without looks nothing else could be found.
+            if without.is_empty() || !context.budget.admits(1) {
+                context.budget.set_leases(made);
+                *self = tried;
+                return Ok(());
             }
-            entries.retain(|_| {
-                at += 1;
-                !partial[at - 1]
-            });
+            taking.retain(|place| !without.contains(place));
         }
+        self.serve_as_asked(context, &entries)
+    }
+
+    /// Notes what was cleared.
+    fn announce(&mut self, slot: u64, clearing: &Clearing) {
         for (class, price) in &clearing.prices {
             self.decisions.push(Decision::Cleared {
                 slot,
@@ -82,10 +97,10 @@ impl Execution {
                 price: *price,
             });
         }
-        self.serve(context, &entries, &clearing)
     }
 
-    /// The bids that take part, in the order of their turns, with the classes that have a machine for them.
+    /// The bids that take part, in the order of their turns, with the classes that have a machine for them. Where there are more than a slot
+    /// looks at, another part of them is looked at in each.
     fn entries(&self, context: &mut MatchContext, slot: u64) -> Vec<Entry> {
         let mut jobs: Vec<&Job> = self
             .state
@@ -96,10 +111,12 @@ impl Execution {
             })
             .collect();
         jobs.sort_by_key(|job| State::waiting(job).turn(self.now));
+        let (count, first) = (jobs.len(), first_of(slot, jobs.len()));
+        jobs.rotate_left(first);
         jobs.truncate(AUCTION_BIDS_MAX);
         let stock = self.stock();
         let mut entries = Vec::new();
-        for job in jobs {
+        for (turn, job) in (first..).zip(jobs) {
             let needs = &job.order.needs;
             if !context.budget.admits(1) {
                 break;
@@ -117,15 +134,18 @@ impl Execution {
             // What an offer asks beside GPU time is paid on top, so it is no part of the bid.
             let value = per_second(job.purse().saturating_sub(base), needs);
             if accepts != ClassSet::NONE && !value.is_zero() {
-                entries.push(Entry {
+                let entry = Entry {
                     job: job.id,
                     units: needs.gpu_milli_total(),
                     value,
                     accepts,
-                });
+                };
+                entries.push((turn % count, entry));
             }
         }
-        entries
+        // Among equals the turn decides, wherever the slot began.
+        entries.sort_by_key(|(turn, _)| *turn);
+        entries.into_iter().map(|(_, entry)| entry).collect()
     }
 
     /// The classes that have a machine for a bid, and the least that one of these machines asks beside GPU time. The least: whoever posts a
@@ -166,48 +186,84 @@ impl Execution {
         found.get()
     }
 
-    /// Gives the winners their machines: for each the one that asks least of those that the price pays.
+    /// Gives the winners their machines: for each the one that asks least of those that the price pays. The winners for which there is none,
+    /// and the bids that won a part of what they need.
     fn serve(
         &mut self,
         context: &mut MatchContext,
         entries: &[Entry],
-        clearing: &Clearing,
-    ) -> Result<(), InvariantError> {
-        for (index, entry) in entries.iter().enumerate() {
-            let got: &BTreeMap<u8, u32> = &clearing.bought[index];
-            if got.values().sum::<u32>() < entry.units {
+        cleared: &Cleared,
+    ) -> Result<BTreeSet<usize>, InvariantError> {
+        let Cleared { taking, clearing } = cleared;
+        let mut without = BTreeSet::new();
+        for (place, got) in taking.iter().zip(&clearing.bought) {
+            let (entry, units) = (&entries[*place], got.values().sum::<u32>());
+            if units == 0 {
                 continue;
             }
-            let job = self.job(&entry.job)?;
-            debug_assert_eq!(job.state(), JobState::Queued, "a bid is served once");
+            if units < entry.units {
+                without.insert(*place);
+                continue;
+            }
+            // How many leases a block has, and how much it looks at, says nothing about a bid.
             if !context.budget.admits(1) {
                 break;
             }
-            let Some(quote) = self.winner(context, &job, got, &clearing.prices) else {
-                continue;
-            };
-            let Outcome::Settled = self.lease_to(context, job, &quote)? else {
-                continue;
-            };
+            let job = self.job(&entry.job)?;
+            debug_assert_eq!(job.state(), JobState::Queued, "a bid is served once");
+            match self.winner(context, &job, Some((got, &clearing.prices))) {
+                Some(quote) => {
+                    self.lease_to(context, job, &quote)?;
+                }
+                None => {
+                    without.insert(*place);
+                }
+            }
+        }
+        Ok(without)
+    }
+
+    /// Gives the bids machines, the one that is worth most first, at what each machine asks: bids that fit nothing take nothing from others then.
+    fn serve_as_asked(
+        &mut self,
+        context: &mut MatchContext,
+        entries: &[Entry],
+    ) -> Result<(), InvariantError> {
+        let mut by_value: Vec<&Entry> = entries.iter().collect();
+        by_value.sort_by_key(|entry| Reverse(entry.value));
+        for entry in by_value {
+            if !context.budget.admits(1) {
+                break;
+            }
+            let job = self.job(&entry.job)?;
+            if let Some(quote) = self.winner(context, &job, None) {
+                self.lease_to(context, job, &quote)?;
+            }
         }
         Ok(())
     }
 
+    /// The machine for a bid, among those of the classes that it got, at their prices; without them among all, at what the machine asks.
     fn winner(
         &self,
         context: &mut MatchContext,
         job: &Job,
-        got: &BTreeMap<u8, u32>,
-        prices: &BTreeMap<u8, Amount>,
+        won: Option<(&BTreeMap<u8, u32>, &BTreeMap<u8, Amount>)>,
     ) -> Option<Quote> {
         let market = (self.state.stock(), &context.prices);
         let demand = self.state.job_demand(job, market, self.now)?;
         let sold = |view: &OfferView<'_>| {
-            let class = view.terms.machine.gpu.tag();
-            let price = prices.get(&class).filter(|_| got.contains_key(&class))?;
-            let time = price.checked_mul_div_ceil(job.order.needs.reference.get(), 1_000)?;
-            let paid = view.terms.price(job.macs)?.checked_add(time)?;
-            let paid = paid.min(job.purse());
+            let paid = match won {
+                Some((got, prices)) => {
+                    let class = view.terms.machine.gpu.tag();
+                    let price = prices.get(&class).filter(|_| got.contains_key(&class))?;
+                    let time =
+                        price.checked_mul_div_ceil(job.order.needs.reference.get(), 1_000)?;
+                    let paid = view.terms.price(job.macs)?.checked_add(time)?;
+                    paid.min(job.purse())
+                }
+                None => Amount::ZERO,
+            };
             let assessment = assess(&demand, view);
             let quote = assessment.quote.filter(|_| assessment.broken.is_empty());
             // Stops: an offer that fits nothing, and clears the market below what any machine asks. A machine that asks more is paid that, if
@@ -235,6 +291,39 @@ impl Execution {
             "the book answers as a look at every offer does"
         );
         chosen
+    }
+}
+
+/// The place of the first bid that a slot looks at, among `count` in the order of their turns; likewise of what a block looks at. Places of slots that follow one another
+/// are spread over all bids as multiples of the golden ratio are over a circle: if each slot looks at one of `n` parts of them, all are
+/// looked at within `3 n` slots, without a record of where the last one stopped.
+///
+/// Stops: bids which nothing can serve, and which come first in every slot.
+pub(super) fn first_of(slot: u64, count: usize) -> usize {
+    /// 2^64 over the golden ratio.
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    let place = u128::from(slot.wrapping_mul(STEP)) * count as u128;
+    (place >> u64::BITS) as usize
+}
+
+/// Clears bids until nobody is served in part.
+fn clear(entries: &[Entry], mut taking: Vec<usize>, asks: &[Ask]) -> Cleared {
+    let mut round = 1;
+    loop {
+        let bids: Vec<Bid> = taking.iter().map(|it| bid_of(&entries[*it])).collect();
+        let clearing = clear_uniform(&bids, asks);
+        let is_whole = |(place, got): &(&usize, &BTreeMap<u8, u32>)| {
+            let units: u32 = got.values().sum();
+            units == 0 || units >= entries[**place].units
+        };
+        let found = taking.iter().zip(&clearing.bought);
+        let whole: Vec<usize> = found.filter(is_whole).map(|(place, _)| *place).collect();
+        // What is served in part in the last round is not served.
+        if round == ROUNDS_MAX || whole.len() == taking.len() {
+            return Cleared { taking, clearing };
+        }
+        taking = whole;
+        round += 1;
     }
 }
 

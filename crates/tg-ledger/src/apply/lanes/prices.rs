@@ -4,14 +4,21 @@
 //! times it, by a bounded step per block. A job is never charged more than its maximum price, however the price has changed
 //! since its requestor saw it.
 
+use tg_market::book::Looks;
 use tg_market::pricing::{DynamicPrice, Load};
-use tg_types::{Amount, GpuModel};
+use tg_market::{JobDemand, PackingPrices};
+use tg_types::{Amount, DurationMs, GpuModel, GpuModelSet, JobNeeds};
 
 use super::super::Execution;
-use super::auction::per_second;
+use super::auction::{first_of, per_second};
+use crate::limits::PRICE_LOOKS_PER_BLOCK;
+use crate::record::Job;
 
 /// How many times the least ask of its model a price may become.
 const PRICE_SPAN: u64 = 16;
+
+/// The GPU time of a T4 from which on an order that waits counts with all of the GPUs it wants; what takes less counts as less.
+const FULL_WAIT: DurationMs = DurationMs::from_secs(60);
 
 /// What one GPU model sees.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +29,7 @@ struct Demand {
 
 impl Execution {
     /// Moves every model's price by what was used and waited for.
-    pub(in crate::apply) fn move_prices(&mut self) {
+    pub(in crate::apply) fn move_prices(&mut self, packing: &PackingPrices) {
         let models = GpuModel::ALL.len();
         let nothing = Demand {
             load: Load {
@@ -43,23 +50,9 @@ impl Execution {
         if demands.iter().all(|it| it.floor.is_none()) {
             return;
         }
-        for job in self.state.queued_jobs() {
-            let needs = &job.order.needs;
-            let wanted = u64::from(needs.gpu_milli_total()) * u64::from(needs.gang);
-            // Counted once, with the first model that would do: counting it with each would raise them all.
-            let first = GpuModel::ALL.iter().find(|it| {
-                needs.models.contains(**it) && demands[usize::from(it.tag())].load.capacity > 0
-            });
-            let Some(place) = first.map(|it| usize::from(it.tag())) else {
-                continue;
-            };
-            // Stops: an order that would not pay the price, or that nobody could serve, and raises it for all.
-            let price = self.state.schedule.prices.get(place).copied();
-            let pays = price.is_some_and(|price| per_second(job.purse(), needs) >= price);
+        for (place, wanted) in self.waited_for(&demands, packing) {
             let load = &mut demands[place].load;
-            if pays && wanted <= load.capacity {
-                load.queued = load.queued.saturating_add(wanted);
-            }
+            load.queued = load.queued.saturating_add(wanted);
         }
         for (price, demand) in self.state.schedule.prices.iter_mut().zip(demands) {
             let Some(low) = demand.floor else { continue };
@@ -68,5 +61,62 @@ impl Execution {
             moving.step(&demand.load);
             *price = moving.price();
         }
+    }
+
+    /// What waiting orders want of models whose price moves, each of one. Another part of them is looked at in each block if there are too many.
+    fn waited_for(&self, demands: &[Demand], packing: &PackingPrices) -> Vec<(usize, u64)> {
+        let queued = self.state.queued_jobs();
+        let mut jobs: Vec<&Job> = queued.filter(|job| job.order.needs.gpus > 0).collect();
+        let first = first_of(self.height.get(), jobs.len());
+        jobs.rotate_left(first);
+        let mut looks = Looks::up_to(PRICE_LOOKS_PER_BLOCK);
+        let mut wanted = Vec::new();
+        for job in jobs {
+            if looks.is_cut_off() {
+                break;
+            }
+            wanted.extend(self.wanted_by(job, demands, packing, &mut looks));
+        }
+        wanted
+    }
+
+    /// The model that an order waits for, and how much of it in thousandths of a GPU.
+    ///
+    /// Stops: an order that would not pay the price, that nobody could serve, or that would be over at once, and raises it for all.
+    fn wanted_by(
+        &self,
+        job: &Job,
+        demands: &[Demand],
+        packing: &PackingPrices,
+        looks: &mut Looks,
+    ) -> Option<(usize, u64)> {
+        let needs = &job.order.needs;
+        let market = (self.state.stock(), packing);
+        let demand = self.state.job_demand(job, market, self.now)?;
+        let (book, rates) = (&self.state.book, self.state.rates());
+        let moves = |it: &&GpuModel| {
+            needs.models.contains(**it) && demands[usize::from(it.tag())].load.capacity > 0
+        };
+        let serves = |it: &&GpuModel| {
+            let only = JobNeeds {
+                models: GpuModelSet::of(&[**it]),
+                ..*needs
+            };
+            let demand = JobDemand {
+                needs: &only,
+                ..demand
+            };
+            book.may_serve_moving(&demand, &rates, looks)
+        };
+        // Counted once, with the first model that would do: counting it with each would raise them all.
+        let mut models = GpuModel::ALL.iter().filter(moves);
+        let place = usize::from(models.find(serves)?.tag());
+        let price = self.state.schedule.prices.get(place).copied()?;
+        // No member of a gang is paid more than its part.
+        let part = Amount::new(job.purse().get() / u128::from(needs.gang.max(1)));
+        let milli = u64::from(needs.gpu_milli_total()) * u64::from(needs.gang);
+        let counts = per_second(part, needs) >= price && milli <= demands[place].load.capacity;
+        let time = needs.reference.get().min(FULL_WAIT.get());
+        counts.then(|| (place, milli * time / FULL_WAIT.get()))
     }
 }
