@@ -421,7 +421,7 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         return Err(TransactionError::BadNeeds { problem });
     }
     let charge = state.job_charge(order, now);
-    if !state.has_room(RentCategory::OpenJobs, &charge) {
+    if !state.has_room_for_job(order, &charge) {
         return Err(TransactionError::TooManyOpenJobs {
             limit: OPEN_JOBS_MAX,
         });
