@@ -27,7 +27,7 @@ use super::sync::right_votes;
 use crate::canary::{LedgerCanary, is_armed};
 use crate::error::InvariantError;
 use crate::event::{BurnedBecause, Event};
-use crate::limits::{DECLINES_MAX, OWED_MAX};
+use crate::limits::{DECLINES_MAX, GANG_DECLINES_MAX, OWED_MAX};
 use crate::record::{
     EndReason, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, OpenStage, Owed, Provider,
     Record, Settlement, Step, SyncCheck, Unpaid,
@@ -584,7 +584,12 @@ impl Execution {
 
     /// Puts a job whose lease ended back into the queue, or ends it.
     pub(super) fn requeue(&mut self, mut job: Job) -> Done {
-        let free = usize::from(job.preemptions) + usize::from(job.declined).min(DECLINES_MAX);
+        // Stops: a member that declines again and again, so that a job which paid for its attempts has a thousand leases.
+        let most = match job.order.needs.gang > 1 {
+            true => GANG_DECLINES_MAX,
+            false => DECLINES_MAX,
+        };
+        let free = usize::from(job.preemptions) + usize::from(job.declined).min(most);
         let counted = job.leases().len().saturating_sub(free);
         if counted >= usize::from(job.order.max_attempts) {
             return self.end_unpaid(job, Unpaid::Attempts);

@@ -1,9 +1,11 @@
 //! The last moment in a gang: who starts or hands in its part so late that another member cannot finish has nothing of what that one loses.
 
-use tg_ledger::{Event, JobState, LatePhase, Lease, LeaseEnd, TransactionError};
-use tg_types::{Amount, JobId, JobOrder, TimestampMs, Transaction, VerificationMode};
+use tg_ledger::{EndReason, Event, JobState, LatePhase, Lease, LeaseEnd, TransactionError};
+use tg_types::{
+    Amount, DeclineReason, JobId, JobOrder, TimestampMs, Transaction, VerificationMode,
+};
 
-use crate::world::{PEOPLE, TICK, World, address, commit, facts, lease_fee, part, terms};
+use crate::world::{PEOPLE, TICK, World, address, commit, facts, genesis, lease_fee, part, terms};
 
 fn with_two_offers() -> World {
     let mut world = World::new();
@@ -141,4 +143,36 @@ fn a_gang_risks_little_unless_its_deadline_leaves_time_for_the_last_start_and_pa
             assert_eq!(lease.at_risk, expected, "{left} ms");
         }
     }
+}
+
+/// Stops: members that decline one lease after the other, each of which is a record for every member that nobody paid rent for.
+#[test]
+fn a_gang_that_is_declined_again_and_again_has_eight_leases_beside_its_attempts() {
+    let names: Vec<String> = (0..10).map(|number| format!("member {number}")).collect();
+    let mut genesis = genesis();
+    let accounts = names
+        .iter()
+        .map(|name| (address(name), Amount::from_tgrid(100)));
+    genesis.accounts.extend(accounts);
+    genesis.accounts.sort();
+    let mut world = World::with(&genesis);
+    world.activate_model(facts());
+    for name in &names {
+        world.post(name, terms(30));
+    }
+    let mut order = of_two(&world);
+    order.max_attempts = 1;
+    let job = world.submit("alice", order);
+    for _ in 0..9 {
+        assert_eq!(world.job(job).state(), JobState::Leased);
+        let lead = world.live(job);
+        let mut all = names.iter();
+        let leads = all.find(|name| address(name) == lead.provider).unwrap();
+        let decline = Transaction::DeclineLease {
+            lease: lead.id,
+            reason: DeclineReason::Unwilling,
+        };
+        world.send(leads, decline);
+    }
+    assert_eq!(world.job(job).end(), Some(EndReason::AttemptsExhausted));
 }
