@@ -672,7 +672,7 @@ fn nobody_makes_room_for_an_order_whose_deadline_passes_meanwhile() {
 }
 
 #[test]
-fn whoever_underbids_and_declines_pays_by_what_others_would_have_been_paid() {
+fn whoever_underbids_and_declines_pays_by_the_least_collateral_and_not_by_its_price() {
     let mut world = World::with_offers();
     world.post("mallory", terms(1));
     let job = world.submit("alice", world.order());
