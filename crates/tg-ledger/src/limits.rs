@@ -115,6 +115,9 @@ pub const LOST_PER_VALIDATOR_MAX: usize = 1_024;
 /// Leases of one job that may end before they started without counting as attempts.
 pub const DECLINES_MAX: usize = 32;
 
+/// The same of a gang, each of whose leases is one for every member: its rent is that of the attempts.
+pub const GANG_DECLINES_MAX: usize = DECLINES_MAX / 4;
+
 /// How often the penalty for not starting a lease doubles at most.
 pub const DECLINE_DOUBLINGS_MAX: u8 = 12;
 

@@ -441,6 +441,14 @@ impl Checks {
                 let declared = state.offer(offer).zip(state.job(job));
                 let declared = declared.map(|(offer, job)| offer.terms.duration(job.macs));
                 let turns = state.parameters().least_window(state.validators().len());
+                // Members of a gang also wait for the start of the others, and for their parts.
+                let is_gang = state.job(job).is_some_and(|job| job.order.needs.gang > 1);
+                let turns = match is_gang {
+                    true => turns
+                        .saturating_mul(2)
+                        .saturating_add(state.parameters().start_timeout),
+                    false => turns,
+                };
                 let least = declared.map(|it| it.saturating_add(turns));
                 let left = state.job(job).map(|job| {
                     let now = state.head().time;

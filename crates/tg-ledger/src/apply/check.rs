@@ -164,7 +164,9 @@ pub(super) fn check(
             sealed::check_decline(held, *reason)?;
             Amount::ZERO
         }
-        Transaction::CommitPart { lease, receipt } => check_part(state, sender, lease, receipt)?,
+        Transaction::CommitPart { lease, receipt } => {
+            check_part(state, now, sender, (lease, receipt))?
+        }
         Transaction::SealResult { lease, .. } => {
             let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
             replicas::check_seal(held, job)?;
@@ -419,7 +421,7 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         return Err(TransactionError::BadNeeds { problem });
     }
     let charge = state.job_charge(order, now);
-    if !state.has_room(RentCategory::OpenJobs, &charge) {
+    if !state.has_room_for_job(order, &charge) {
         return Err(TransactionError::TooManyOpenJobs {
             limit: OPEN_JOBS_MAX,
         });
@@ -550,7 +552,12 @@ fn check_holder<'a>(
 }
 
 /// Checks the commitment of a gang's member to its part.
-fn check_part(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt) -> Spent {
+fn check_part(
+    state: &State,
+    now: TimestampMs,
+    sender: Address,
+    (lease, receipt): (&LeaseId, &Receipt),
+) -> Spent {
     let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
     replicas::check_open_result(held, job)?;
     if held.lead().is_none() {
@@ -558,6 +565,13 @@ fn check_part(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt
     }
     if held.receipt().is_some() {
         return Err(TransactionError::PartCommitted { lease: *lease });
+    }
+    // Stops: a part that leaves the lead no time for the result, of whose collateral whoever was so late is paid. After an outage parts wait for
+    // a block as all else does.
+    let least = state.parameters.least_window(state.validators.len());
+    let is_late = now.saturating_add(least) > held.deadline;
+    if is_late && state.windows_may_end(state.head.height.next(), now) {
+        return Err(TransactionError::PartTooLate { lease: *lease });
     }
     check_claims(state, job, receipt)
 }

@@ -6,7 +6,8 @@
 //! unless validators state that what it was promised is not there. A lease that is not started in time counts as declined.
 //! The time is the declared one, at least the start timeout, so that the first missed start costs the maximum price at most.
 //! The requestor's maximum price counts, and not the provider's own: a provider that wants to delay orders would ask next to
-//! nothing.
+//! nothing. But the requestor has it back, so that it could choose what others lose: it counts up to ten times the provider's
+//! price, or up to the least collateral if that is more. And who never starts loses at most what it would lose after the start.
 //!
 //! If the provider says that the input or the model is missing, the penalty stays locked and the validators are asked again.
 //! It is returned if n - f of them state that they do not hold the file, and the job or the model is then suspended too. It
@@ -34,6 +35,9 @@ const PAUSE: DurationMs = DurationMs::from_secs(1);
 
 /// Leases that were not started within this time count together.
 const WINDOW: DurationMs = DurationMs::from_secs(3_600);
+
+/// Up to how many times the price of a lease the maximum price of its order counts for what not starting it costs.
+const PRICES_COUNTED: u64 = 10;
 
 /// What becomes of the penalties that wait for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +130,9 @@ impl Execution {
         let doublings = provider.map_or(0, |it| it.unstarted_at(self.now, WINDOW));
         let factor = 1 << doublings.min(DECLINE_DOUBLINGS_MAX);
         let base = self.base_penalty(job, lease);
-        base.checked_mul_div_ceil(factor, 1).unwrap_or(Amount::MAX)
+        let all = base.checked_mul_div_ceil(factor, 1);
+        // Stops: a model that is slow to pull, as declining it costs more than to start and to do nothing.
+        all.unwrap_or(Amount::MAX).min(lease.at_risk)
     }
 
     /// What the time costs for which a lease was held and not started, whoever holds it.
@@ -138,7 +144,10 @@ impl Execution {
         let sealing = lease.sealing.as_ref();
         let declared = sealing.map_or_else(|| self.declared_time(lease), |it| it.declared.get());
         let whole = declared.max(start).max(1);
-        let most = job.order.max_price;
+        // Stops: an order that costs all who decline it their collateral, as its requestor names a maximum price that it has back.
+        let counted = lease.price.saturating_mul(PRICES_COUNTED);
+        let counted = counted.max(self.state.parameters.collateral_min);
+        let most = job.order.max_price.min(counted);
         let time = most.checked_mul_div_ceil(held.min(whole), whole);
         time.unwrap_or(most).max(self.state.lease_fees())
     }

@@ -223,6 +223,7 @@ impl Execution {
             .macs;
         let charge = self.state.job_charge(order, self.now);
         let name = Digest::new(*id.as_bytes());
+        self.make_place(order)?;
         let rent = self.move_in((RentCategory::OpenJobs, charge), requestor, name)?;
         let escrow = order.max_price.saturating_add(verification_fee);
         self.debit(requestor, escrow)?;

@@ -7,7 +7,7 @@
 //! | `Late`, `Abandoned` after the start | what was at risk is burned | suspended for less, excluded from the job | likewise |
 //! | `Abandoned` before the start, `Declined` | a penalty is burned ([`decline`](super::decline)) | likewise | `Queued` |
 //! | `Preempted` | returned | paid for its work so far, if the preempting job is paid or cancelled | likewise |
-//! | `Released` | returned | paid for its work so far, out of what the guilty members forfeit | likewise |
+//! | `Released` | returned | paid for its work so far, out of what the guilty members forfeit, at most their prices | likewise |
 //! | `Cancelled` | returned | gas before the start, its time after it, at most its price | `Cancelled` |
 //! | `Unavailable` | returned | nothing | `Submitted` |
 //!
@@ -22,12 +22,12 @@ use tg_types::{Address, Amount, DurationMs, JobId, LeaseId, OfferId, Verificatio
 
 use super::Execution;
 use super::decline::{CollateralLost, Settled};
-use super::lanes::loss_of;
+use super::lanes::{loss_of, loss_since};
 use super::sync::right_votes;
 use crate::canary::{LedgerCanary, is_armed};
 use crate::error::InvariantError;
 use crate::event::{BurnedBecause, Event};
-use crate::limits::{DECLINES_MAX, OWED_MAX};
+use crate::limits::{DECLINES_MAX, GANG_DECLINES_MAX, OWED_MAX};
 use crate::record::{
     EndReason, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, OpenStage, Owed, Provider,
     Record, Settlement, Step, SyncCheck, Unpaid,
@@ -351,14 +351,16 @@ impl Execution {
         if leases.iter().all(|it| it.started_at().is_none()) || job.state() == JobState::Leased {
             job.declined = job.declined.saturating_add(1);
         }
-        let mut forfeited = Amount::ZERO;
+        let (mut forfeited, mut prize) = (Amount::ZERO, Amount::ZERO);
         let at_fault = leases.iter().filter(|it| guilty.contains(&it.id));
         let guilty_providers: Vec<Address> = at_fault.map(|it| it.provider).collect();
         let mut released = Vec::new();
         for lease in leases {
             if guilty.contains(&lease.id) {
+                let most = self.prize_of(&lease);
                 let lost = self.punish(&mut job, lease, end.clone())?;
                 forfeited = forfeited.saturating_add(lost);
+                prize = prize.saturating_add(lost.min(most));
             } else if guilty_providers.contains(&lease.provider) {
                 self.let_go(lease, LeaseEnd::Released)?;
             } else {
@@ -373,7 +375,7 @@ impl Execution {
                 self.let_go(lease, LeaseEnd::Released)?;
             }
         }
-        let paid = self.compensate_released(&job, &released, forfeited)?;
+        let paid = self.compensate_released(&job, &released, prize)?;
         self.burn(forfeited.saturating_sub(paid));
         if lead.is_taken_back() {
             // Stops: a job that its requestor has ended from being served and paid again.
@@ -427,25 +429,34 @@ impl Execution {
         true
     }
 
-    /// Pays members of a gang for their work out of what the guilty ones forfeited, in proportion if that does not suffice.
+    /// The most that other members of a gang are paid out of what a guilty one forfeits: its own price, and before its start the part of
+    /// that for which it kept them waiting. Stops: members that make another one late, for the collateral of that one.
+    fn prize_of(&self, lease: &Lease) -> Amount {
+        match lease.started_at() {
+            Some(_) => lease.price,
+            None => loss_since(lease, lease.grant.from, self.now),
+        }
+    }
+
+    /// Pays members of a gang for their work out of `prize`, a part of what the guilty ones forfeited, in proportion if that does not suffice.
     /// Returns the sum. Nobody gets anything of what is burned for a wrong result.
     fn compensate_released(
         &mut self,
         job: &Job,
         released: &[Owed],
-        forfeited: Amount,
+        prize: Amount,
     ) -> Result<Amount, InvariantError> {
         let due = released
             .iter()
             .fold(Amount::ZERO, |sum, it| sum.saturating_add(it.amount));
         let mut paid = Amount::ZERO;
-        if due.is_zero() || forfeited.is_zero() {
+        if due.is_zero() || prize.is_zero() {
             return Ok(paid);
         }
         for owed in released {
-            let amount = match due <= forfeited {
+            let amount = match due <= prize {
                 true => owed.amount,
-                false => share_of(owed.amount, due, forfeited),
+                false => share_of(owed.amount, due, prize),
             };
             let owed = Owed { amount, ..*owed };
             if !amount.is_zero() {
@@ -573,7 +584,12 @@ impl Execution {
 
     /// Puts a job whose lease ended back into the queue, or ends it.
     pub(super) fn requeue(&mut self, mut job: Job) -> Done {
-        let free = usize::from(job.preemptions) + usize::from(job.declined).min(DECLINES_MAX);
+        // Stops: a member that declines again and again, so that a job which paid for its attempts has a thousand leases.
+        let most = match job.order.needs.gang > 1 {
+            true => GANG_DECLINES_MAX,
+            false => DECLINES_MAX,
+        };
+        let free = usize::from(job.preemptions) + usize::from(job.declined).min(most);
         let counted = job.leases().len().saturating_sub(free);
         if counted >= usize::from(job.order.max_attempts) {
             return self.end_unpaid(job, Unpaid::Attempts);
@@ -784,6 +800,7 @@ impl crate::state::State {
             Some(_) => parameters
                 .lease_grace
                 .saturating_add(parameters.grant_window),
+            None if lease.is_of_gang() => self.gang_grace(),
             None => parameters.lease_grace,
         };
         let without_grace = longest.saturating_sub(grace.get());

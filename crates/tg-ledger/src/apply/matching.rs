@@ -422,7 +422,8 @@ impl Execution {
 
     /// What of a lease's collateral is lost for being late or gone: all of it, or little as long as nobody knows whether
     /// the model can be served, or if the job's deadline leaves so little beside the declared time that faulty
-    /// validators could keep the result out of blocks until it is over.
+    /// validators could keep the result out of blocks until it is over. A member of a gang waits for the start of the others, and the parts have
+    /// such a window before the result has its own.
     fn at_risk(&self, job: &Job, quote: &Quote) -> Amount {
         let needed = usize::from(self.state.parameters.owners_paid_min);
         let model = self.state.model(&job.order.model);
@@ -433,9 +434,14 @@ impl Execution {
             VerificationMode::Sealed => self.state.parameters.grant_window,
             _ => DurationMs::ZERO,
         };
+        let (wait, least) = match job.order.needs.gang > 1 {
+            true => (self.state.parameters.start_timeout, least.saturating_mul(2)),
+            false => (DurationMs::ZERO, least),
+        };
         let ready = quote
             .start
             .saturating_add(key)
+            .saturating_add(wait)
             .saturating_add(quote.duration);
         if is_known && ready.saturating_add(least) <= quote.until {
             return quote.collateral;

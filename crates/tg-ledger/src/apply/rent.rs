@@ -1,7 +1,7 @@
 //! Rent of records: deposits, room for new records, and eviction.
 
 use tg_types::{
-    Address, Amount, Digest, DurationMs, JobId, JobOrder, ModelId, OfferId, TimestampMs,
+    Address, Amount, Digest, DurationMs, JobId, JobOrder, Lane, ModelId, OfferId, TimestampMs,
 };
 
 use super::Execution;
@@ -109,7 +109,41 @@ impl State {
     /// What a new job costs beside its escrow: twice the rent up to its deadline, and that of a day after its end.
     #[must_use]
     pub fn job_charge(&self, order: &JobOrder, now: TimestampMs) -> Charge {
-        self.charge_of_job(job_bytes(order), order.deadline.saturating_since(now))
+        let open = order.deadline.saturating_since(now);
+        let charge = self.charge_of_job(job_bytes(order), open);
+        let category = RentCategory::OpenJobs;
+        let is_full = self.category_len(category) >= category.capacity();
+        match self.takes_place(order) && !is_full {
+            // As in a full category: another one leaves for it.
+            true => Charge {
+                entry: charge.entry.saturating_add(charge.entry),
+                ..charge
+            },
+            false => charge,
+        }
+    }
+
+    /// Whether another open job must leave for one of this order. Sealed bids keep places for the jobs that they open.
+    fn takes_place(&self, order: &JobOrder) -> bool {
+        let kept = match order.needs.lane() {
+            // Its own bid kept one for it.
+            Lane::Auction => 0,
+            Lane::Posted | Lane::Gang | Lane::Deadline => self.bids.len(),
+        };
+        let category = RentCategory::OpenJobs;
+        self.category_len(category).saturating_add(kept) >= category.capacity()
+    }
+
+    /// Whether an order finds room among the open jobs, with this deposit.
+    pub(crate) fn has_room_for_job(&self, order: &JobOrder, charge: &Charge) -> bool {
+        let category = RentCategory::OpenJobs;
+        !self.takes_place(order) || self.outlasts_first(category, charge)
+    }
+
+    /// Whether a place is left among the open jobs for what one more sealed bid opens.
+    pub(crate) fn has_place_for_bid(&self) -> bool {
+        let category = RentCategory::OpenJobs;
+        self.category_len(category).saturating_add(self.bids.len()) < category.capacity()
     }
 
     /// What it costs beside the price that a job may have so many leases: the same for each more as if it had been ordered so.
@@ -167,9 +201,11 @@ impl State {
     /// Whether a record with this deposit finds room: in a category that is not full, or in the place of one whose rent
     /// ends before its own would.
     pub(crate) fn has_room(&self, category: RentCategory, charge: &Charge) -> bool {
-        if self.category_len(category) < category.capacity() {
-            return true;
-        }
+        self.category_len(category) < category.capacity() || self.outlasts_first(category, charge)
+    }
+
+    /// Whether the rent of a record with this deposit would last longer than that of the one which leaves first.
+    fn outlasts_first(&self, category: RentCategory, charge: &Charge) -> bool {
         let own = Rent {
             deposit: charge.deposit,
             paid_to: self.meters.of(category),
@@ -236,6 +272,16 @@ impl Execution {
             let price = category.price(self.state.parameters.rent_full_hour, len);
             self.state.meters.run(category, price, time);
         }
+    }
+
+    /// Takes the place of another open job for an order, if all are taken or kept.
+    pub(super) fn make_place(&mut self, order: &JobOrder) -> Done {
+        if self.state.takes_place(order)
+            && let Some((_, tenant)) = self.state.first_due(RentCategory::OpenJobs)
+        {
+            self.expire(tenant)?;
+        }
+        Ok(())
     }
 
     /// Takes what a new record costs from `payer`, and the place of another one if the category is full.

@@ -375,6 +375,9 @@ pub enum TransactionError {
     /// The part was committed.
     #[error("the part of lease {lease} was committed before")]
     PartCommitted { lease: LeaseId },
+    /// The member that leads could not hand in the result any more.
+    #[error("the part of lease {lease} comes too late: it would leave no time for the result")]
+    PartTooLate { lease: LeaseId },
     /// A member of the gang did not commit to its part.
     #[error("the result of a gang is committed after all parts; {member} has none yet")]
     PartMissing { member: LeaseId },
@@ -717,6 +720,7 @@ impl TransactionError {
             Self::NotGangMember { .. } => "TG-LED-096",
             Self::PartCommitted { .. } => "TG-LED-097",
             Self::PartMissing { .. } => "TG-LED-098",
+            Self::PartTooLate { .. } => "TG-LED-173",
             Self::TooManyProviders { .. } => "TG-LED-110",
             Self::NoTenant { .. } => "TG-LED-111",
             Self::NoRent => "TG-LED-112",

@@ -560,6 +560,11 @@ impl Lease {
         }
     }
 
+    /// Whether other leases of its job are to start with it.
+    pub(crate) fn is_of_gang(&self) -> bool {
+        self.lead().is_some() || !self.members().is_empty()
+    }
+
     /// Whether it serves an endpoint that its requestor took back.
     #[must_use]
     pub fn is_taken_back(&self) -> bool {

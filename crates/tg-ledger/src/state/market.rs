@@ -219,9 +219,18 @@ impl State {
                     let window = self.parameters.grant_window;
                     self.parameters.lease_grace.saturating_add(window)
                 }
+                _ if order.needs.gang > 1 => self.gang_grace(),
                 _ => self.parameters.lease_grace,
             },
         }
+    }
+
+    /// What members of a gang have beside the time that they declare: they also wait until all have started, and all parts come before the
+    /// result. Stops: a member that starts or hands in its part so late that another one cannot finish.
+    pub(crate) fn gang_grace(&self) -> DurationMs {
+        let parts = self.parameters.least_window(self.validators.len());
+        let others = self.parameters.start_timeout.saturating_add(parts);
+        self.parameters.lease_grace.saturating_add(others)
     }
 
     /// What a waiting job needs; `None` if its model is not active.

@@ -1,17 +1,18 @@
 //! The bounds of the whole network, reached by filling the tables directly.
 
 use tg_types::CheckedSignatures;
+use tg_types::transaction::bid_commitment;
 use tg_types::{
-    Address, Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, Label, Machine, ModeSet,
-    ModelId, OfferId, OfferTerms, Pricing, SignedTransaction, TimestampMs, Transaction,
-    VerificationMode, Wallet, keccak256,
+    Address, Amount, BidId, Digest, DurationMs, JobClass, JobId, JobNeeds, JobOrder, Label,
+    Machine, ModeSet, ModelId, OfferId, OfferTerms, Pricing, SignedTransaction, TimestampMs,
+    Transaction, VerificationMode, Wallet, keccak256,
 };
 
 use super::pruning::{MODEL, network};
 use crate::apply::check_transaction;
 use crate::error::TransactionError;
 use crate::limits::{MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX};
-use crate::record::Offer;
+use crate::record::{Bid, Offer};
 use crate::state::State;
 
 fn sign(state: &State, transaction: Transaction) -> SignedTransaction {
@@ -123,4 +124,67 @@ fn the_network_has_at_most_so_many_open_jobs() {
             limit: OPEN_JOBS_MAX
         })
     );
+}
+
+/// Stops: open jobs that others fill while bids are sealed, so that these cannot be opened and lose their deposits.
+#[test]
+fn a_sealed_bid_keeps_a_place_among_the_open_jobs_for_what_it_opens() {
+    let mut state = network();
+    let order = JobOrder {
+        model: MODEL,
+        input: Digest::default(),
+        input_len: 1,
+        mode: VerificationMode::None,
+        max_price: Amount::from_tgrid(1),
+        deadline: TimestampMs::new(100_000),
+        max_attempts: 1,
+        retention: DurationMs::ZERO,
+        needs: JobNeeds::ANY_MACHINE,
+    };
+    let batch = JobOrder {
+        needs: JobNeeds {
+            class: JobClass::Batch,
+            gpus: 1,
+            gpu_milli: 1_000,
+            reference: DurationMs::from_secs(1),
+            ..JobNeeds::ANY_MACHINE
+        },
+        ..order.clone()
+    };
+    let alice = Wallet::from_seed(b"alice").address();
+    let (id, salt) = (BidId::new([7; 32]), Digest::new([7; 32]));
+    let commitment = bid_commitment(&batch, &salt, &alice);
+    let deposit = state.parameters.bid_deposit_min;
+    let submit = sign(&state, Transaction::SubmitJob { order });
+    let commit = Transaction::CommitBid {
+        commitment,
+        deposit,
+    };
+    let commit = sign(&state, commit);
+    let reveal = Transaction::RevealBid {
+        bid: id,
+        salt,
+        order: batch,
+    };
+    let reveal = sign(&state, reveal);
+    let check = |state: &State, transaction: &SignedTransaction| {
+        check_transaction(state, transaction, &CheckedSignatures::none())
+    };
+    let job = |number: u64| (number, JobId::new(keccak256(&number.to_be_bytes())));
+    state.queued.extend((1..OPEN_JOBS_MAX as u64).map(job));
+    assert_eq!(check(&state, &submit), Ok(()));
+    assert_eq!(check(&state, &commit), Ok(()));
+    let slot = state.parameters.slot(state.head.time);
+    state.put_bid(Bid {
+        id,
+        bidder: alice,
+        commitment,
+        deposit,
+        slot: slot - 1,
+    });
+    let limit = OPEN_JOBS_MAX;
+    let full = Err(TransactionError::TooManyOpenJobs { limit });
+    assert_eq!(check(&state, &submit), full);
+    assert_eq!(check(&state, &commit), full);
+    assert_eq!(check(&state, &reveal), Ok(()));
 }

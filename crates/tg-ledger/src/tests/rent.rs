@@ -3,7 +3,7 @@
 
 use tg_types::CheckedSignatures;
 use tg_types::{
-    Address, Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, OfferId, TimestampMs,
+    Address, Amount, BidId, Digest, DurationMs, JobId, JobNeeds, JobOrder, OfferId, TimestampMs,
     Transaction, VerificationMode, Wallet, keccak256,
 };
 
@@ -11,7 +11,7 @@ use super::bounds::terms;
 use super::pruning::{MODEL, network};
 use crate::apply::{Execution, check_transaction};
 use crate::limits::{ENDED_JOBS_MAX, OFFERS_MAX, OPEN_JOBS_MAX};
-use crate::record::{Account, EndReason, Offer};
+use crate::record::{Account, Bid, EndReason, Offer};
 use crate::rent::{OFFER_BYTES, Rent, RentCategory};
 use crate::state::State;
 use crate::{Event, Parameters, Proposal, propose};
@@ -161,6 +161,30 @@ fn the_price_rises_with_the_category_and_a_deposit_lasts_as_long_as_it_says() {
     assert_eq!(rent.owed(u128::MAX), Amount::new(1_000));
     assert_eq!(Rent::default().ends_at(), None);
     assert_eq!(RentCategory::EndedJobs.capacity(), ENDED_JOBS_MAX);
+}
+
+#[test]
+fn an_order_takes_the_place_of_another_one_and_none_that_a_bid_keeps() {
+    let mut state = paying();
+    let bad = Address::new([2; 20]);
+    let wealth = Amount::from_tgrid(1_000_000);
+    state.put_account(Account::new(bad, wealth));
+    state.totals.minted = state.totals.minted.saturating_add(wealth);
+    let order = order();
+    let mut execution = Execution::begin(&state, TimestampMs::new(2_000));
+    execution.state.put_bid(Bid {
+        id: BidId::new([7; 32]),
+        bidder: bad,
+        commitment: Digest::default(),
+        deposit: Amount::ZERO,
+        slot: 0,
+    });
+    for number in 0..=OPEN_JOBS_MAX as u64 {
+        let id = JobId::new(keccak256(&number.to_be_bytes()));
+        execution.submit_as(id, bad, &order).unwrap();
+    }
+    let open = execution.state.category_len(RentCategory::OpenJobs);
+    assert_eq!(open, OPEN_JOBS_MAX - 1);
 }
 
 #[test]

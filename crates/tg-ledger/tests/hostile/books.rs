@@ -576,12 +576,17 @@ fn lost_by(
 }
 
 /// Whether a lease has so little time that faulty leaders can make it late: less than the declared time and the least
-/// window, of what is known here.
+/// window, of what is known here. In a gang the start of the others and their parts take time too.
 fn is_tight(state: &State, lease: &Lease) -> bool {
     let parameters = state.parameters();
     let least = parameters.least_window(state.validators().len());
     let time = lease.deadline.saturating_since(lease.grant.from);
-    time < parameters.lease_grace && time < least.saturating_mul(3)
+    if lease.lead().is_none() && lease.members().is_empty() {
+        return time < parameters.lease_grace && time < least.saturating_mul(3);
+    }
+    let others = parameters.start_timeout.saturating_add(least);
+    time < parameters.lease_grace.saturating_add(others)
+        && time < least.saturating_mul(3).saturating_add(others)
 }
 
 /// What everybody owns, locked or not: a walk over every record.

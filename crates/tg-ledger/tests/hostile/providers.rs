@@ -174,7 +174,7 @@ impl Provider {
         for (job, lease) in work {
             // Nobody reacts in every block, unless time is short.
             let time = lease.deadline.saturating_since(lease.grant.from);
-            let is_short = time < moment.season.parameters().lease_grace;
+            let is_short = time < grace(moment.season, lease);
             if draws.below(5) == 0 && !(is_short && self.side == Side::Honest) {
                 continue;
             }
@@ -515,11 +515,24 @@ impl Provider {
     }
 }
 
+/// What the ledger gives a lease beside the declared time; in a gang more, for the start of the others and their parts.
+fn grace(season: Season, lease: &Lease) -> tg_types::DurationMs {
+    let parameters = season.parameters();
+    let grace = parameters.lease_grace;
+    match lease.lead().is_none() && lease.members().is_empty() {
+        true => grace,
+        // Of the four validators of every season.
+        false => grace
+            .saturating_add(parameters.start_timeout)
+            .saturating_add(parameters.least_window(4)),
+    }
+}
+
 /// The declared time of a lease: what the ledger adds to it or multiplies it by is taken off again.
 fn declared(season: Season, lease: &Lease) -> tg_types::DurationMs {
     let parameters = season.parameters();
     let longest = lease.deadline.saturating_since(lease.grant.from).get();
-    let without = longest.saturating_sub(parameters.lease_grace.get());
+    let without = longest.saturating_sub(grace(season, lease).get());
     let factor = u64::from(parameters.duration_factor);
     tg_types::DurationMs::new(match without / factor {
         0 => longest / 3,

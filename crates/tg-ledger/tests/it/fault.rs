@@ -3,8 +3,8 @@
 //! Each test plays an attacker of a review against the rule that stops it.
 
 use tg_ledger::{
-    AbandonedBecause, EndReason, Genesis, JobState, LatePhase, LeaseEnd, Outcome, Parameters,
-    StorageRule, TransactionError,
+    AbandonedBecause, EndReason, Event, Genesis, JobState, LatePhase, LeaseEnd, Outcome,
+    Parameters, StorageRule, TransactionError,
 };
 use tg_types::{
     Amount, DeclineReason, DurationMs, JobId, OfferTerms, StorageSubject, TimestampMs, Transaction,
@@ -672,7 +672,7 @@ fn nobody_makes_room_for_an_order_whose_deadline_passes_meanwhile() {
 }
 
 #[test]
-fn whoever_underbids_and_declines_pays_by_what_others_would_have_been_paid() {
+fn whoever_underbids_and_declines_pays_by_the_least_collateral_and_not_by_its_price() {
     let mut world = World::with_offers();
     world.post("mallory", terms(1));
     let job = world.submit("alice", world.order());
@@ -682,9 +682,66 @@ fn whoever_underbids_and_declines_pays_by_what_others_would_have_been_paid() {
     world.wait_until(lease.start_by.get() + 1);
     let end = LeaseEnd::Abandoned(AbandonedBecause::NotStarted);
     assert_eq!(world.state.lease(&lease.id).unwrap().end(), Some(&end));
-    // The maximum price of the order and the gas, though its own price was a hundredth of that.
+    // The least collateral and the gas, though its own price was a tenth of that.
     let lost = world.state.totals().burned.checked_sub(burned);
-    assert_eq!(lost, tgrid(100).checked_add(lease_fee()));
+    assert_eq!(lost, tgrid(10).checked_add(lease_fee()));
+}
+
+/// Declines the last lease of a job after six seconds; what that burns.
+fn declined_after_six_seconds(world: &mut World, job: JobId) -> Amount {
+    let (name, lease) = (world.holder(job), world.lease(job).clone());
+    world.time = lease.matched_at.get() + 6_000 - TICK;
+    let decline = Transaction::DeclineLease {
+        lease: lease.id,
+        reason: DeclineReason::Unwilling,
+    };
+    let events = world.send(name, decline);
+    let forfeited = events.into_iter().find_map(|event| match event {
+        Event::Forfeited {
+            lease: of, amount, ..
+        } if of == lease.id => Some(amount),
+        _ => None,
+    });
+    forfeited.unwrap()
+}
+
+/// Six of the ten seconds in which it had to start, of ten times what it asked and not of what its requestor has back.
+#[test]
+fn a_maximum_price_that_comes_back_burns_no_collateral_of_those_who_decline() {
+    let mut world = World::with_offers();
+    let mut order = world.order();
+    order.max_price = Amount::from_tgrid(30);
+    let job = world.submit("mallory", order);
+    let most = world.lease(job).price.saturating_mul(6);
+    assert_eq!(declined_after_six_seconds(&mut world, job), most);
+
+    // Nor does one that was raised since.
+    let mut world = World::with_offers();
+    let job = world.submit("mallory", world.order());
+    let most = world.lease(job).price.saturating_mul(6);
+    let raise = Transaction::RaiseJob {
+        job,
+        max_price: Amount::from_tgrid(30),
+        max_attempts: 3,
+    };
+    world.send("mallory", raise);
+    assert_eq!(declined_after_six_seconds(&mut world, job), most);
+}
+
+/// Stops: a model which nobody pulls in time, since declining it cost more than to start and to do nothing.
+#[test]
+fn to_decline_an_unknown_model_costs_no_more_than_to_fail_it() {
+    let mut world = with(Parameters {
+        owners_paid_min: 3,
+        ..genesis().parameters
+    });
+    let mut order = world.order();
+    order.max_price = Amount::from_tgrid(30);
+    let job = world.submit("mallory", order);
+    let (at_risk, price) = (world.lease(job).at_risk, world.lease(job).price);
+    assert_eq!(at_risk, lease_fee().saturating_mul(10));
+    assert!(at_risk < price.saturating_mul(6));
+    assert_eq!(declined_after_six_seconds(&mut world, job), at_risk);
 }
 
 #[test]

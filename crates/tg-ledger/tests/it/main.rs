@@ -13,6 +13,7 @@ mod due;
 mod endpoint;
 mod equivocation;
 mod fault;
+mod gangs;
 mod gas;
 mod golden;
 mod journal;

@@ -371,7 +371,9 @@ impl World {
     pub(crate) fn penalty(&self, lease: &Lease) -> Amount {
         let held = self.now().saturating_since(lease.matched_at).get();
         let whole = self.state.parameters().start_timeout.get();
-        let most = self.job(lease.job).order.max_price;
+        let counted = lease.price.saturating_mul(10);
+        let counted = counted.max(self.state.parameters().collateral_min);
+        let most = self.job(lease.job).order.max_price.min(counted);
         let time = most.checked_mul_div_ceil(held.min(whole), whole);
         time.unwrap().max(lease_fee())
     }

@@ -12,7 +12,7 @@ use tg_types::{
 
 use super::outcome::{Check, Spent};
 use crate::error::{MachineProblem, NeedsProblem, TransactionError};
-use crate::limits::{BIDS_MAX, BIDS_PER_ACCOUNT_MAX, LOST_PER_VALIDATOR_MAX};
+use crate::limits::{BIDS_MAX, BIDS_PER_ACCOUNT_MAX, LOST_PER_VALIDATOR_MAX, OPEN_JOBS_MAX};
 use crate::record::{Account, Bid, JobState, Lease, Stars};
 use crate::rent::{BID_BYTES, RentCategory};
 use crate::state::{Schedule, State};
@@ -148,6 +148,12 @@ pub(super) fn check_bid(state: &State, account: &Account, deposit: Amount) -> Sp
     }
     if state.bids.len() >= BIDS_MAX {
         return Err(TransactionError::TooManyBids { limit: BIDS_MAX });
+    }
+    // Stops: open jobs that others fill while bids are sealed, which could then not be opened and would lose their deposits.
+    if !state.has_place_for_bid() {
+        return Err(TransactionError::TooManyOpenJobs {
+            limit: OPEN_JOBS_MAX,
+        });
     }
     if account.bids >= BIDS_PER_ACCOUNT_MAX {
         return Err(TransactionError::TooManyBidsOfAccount {

@@ -17,4 +17,4 @@ mod prices;
 mod repack;
 mod reserve;
 
-pub(super) use preempt::loss_of;
+pub(super) use preempt::{loss_of, loss_since};

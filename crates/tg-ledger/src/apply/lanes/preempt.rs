@@ -199,7 +199,11 @@ impl Execution {
 
 /// What is lost with a lease: the part of its price that its work so far is worth.
 pub(in crate::apply) fn loss_of(lease: &Lease, now: TimestampMs) -> Amount {
-    let since = lease.started_at().unwrap_or(now);
+    loss_since(lease, lease.started_at().unwrap_or(now), now)
+}
+
+/// The part of a lease's price that the time from `since` to `now` is of the longest that it may take.
+pub(in crate::apply) fn loss_since(lease: &Lease, since: TimestampMs, now: TimestampMs) -> Amount {
     let done = now.saturating_since(since).get();
     let whole = lease.deadline.saturating_since(lease.grant.from).get();
     lease
