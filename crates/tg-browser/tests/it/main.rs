@@ -34,6 +34,12 @@ const KEPT: [(&str, &[u8], &[u8]); 3] = [
     ),
 ];
 
+/// A forged proof of inputs that come to 2^32 rows, which are none in a word of 32 bits, and its model.
+const FORGED: (&[u8], &[u8]) = (
+    include_bytes!("../../../tg-proof/tests/data/wrapped-rows.proof"),
+    include_bytes!("../../../tg-proof/tests/data/wrapped-rows.tgv"),
+);
+
 /// What a page does with a verifier.
 trait Verifies {
     /// Writes an input; gives whether there was room.
@@ -95,6 +101,18 @@ fn holds_what_is_right_and_nothing_else(
     let (is_right, why) = verify(&mut verifier, (proof, model), &other);
     assert!(!is_right, "{name} is about another job");
     assert_eq!(why["check"], "statement", "{why}");
+}
+
+/// Rows that wrap are refused with a verdict.
+fn refuses_rows_that_wrap(verifier: &mut impl Verifies) {
+    let (is_right, why) = verify(verifier, FORGED, "");
+    assert!(!is_right);
+    assert!(why["reason"].is_string(), "{why}");
+}
+
+#[test]
+fn rows_that_wrap_are_refused_in_a_session() {
+    refuses_rows_that_wrap(&mut VerifySession::default());
 }
 
 #[test]
