@@ -35,7 +35,8 @@ pub enum PageInput {
     /// A proof file, or that of a sequence.
     Proof,
     /// What the proof must be about: lines of a name (`job`, `provider`, `input`, `output`) and its digest. What is not
-    /// named is not compared.
+    /// named is not compared. Of a sequence, `input` and `output` are the order's request and tokens, which are compared as
+    /// a receipt names them: with all four lines, and refused with fewer.
     Expected,
     /// A page of final blocks.
     Blocks,
@@ -319,13 +320,19 @@ impl ExpectedLines {
                 };
                 verify_answer(model, file, &expected)
             }
-            (AnyFile::Sequence(file), job, provider, ..) => {
+            (AnyFile::Sequence(file), job, provider, None, None) => {
                 let statement = ExpectedStatement {
                     job,
                     provider,
                     ..ExpectedStatement::default()
                 };
                 verify_sequence(model, file, &statement)
+            }
+            // Stops: a name that is not compared, for which any other sequence of the model would pass.
+            (AnyFile::Sequence(_), ..) => {
+                let reason = "the request or the tokens of a sequence are compared with its job and provider, \
+                              all four or none of both";
+                return Err(("expected", None, reason.to_owned()));
             }
         };
         verdict.map_err(|error| refusal(&error))

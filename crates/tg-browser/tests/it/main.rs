@@ -7,6 +7,9 @@ mod module;
 
 use serde_json::Value;
 use tg_browser::session::{PageInput, VerifySession, VerifyStep};
+use tg_ir::{Generation, Sampling};
+use tg_proof::{ProofFile, SequenceFile};
+use tg_types::codec::Encode;
 
 const STEPS: [VerifyStep; 4] = [
     VerifyStep::ReadProof,
@@ -33,6 +36,12 @@ const KEPT: [(&str, &[u8], &[u8]); 3] = [
         include_bytes!("../../../tg-proof/tests/data/private.tgv"),
     ),
 ];
+
+/// A forged proof of inputs that come to 2^32 rows, which are none in a word of 32 bits, and its model.
+const FORGED: (&[u8], &[u8]) = (
+    include_bytes!("../../../tg-proof/tests/data/wrapped-rows.proof"),
+    include_bytes!("../../../tg-proof/tests/data/wrapped-rows.tgv"),
+);
 
 /// What a page does with a verifier.
 trait Verifies {
@@ -97,10 +106,58 @@ fn holds_what_is_right_and_nothing_else(
     assert_eq!(why["check"], "statement", "{why}");
 }
 
+/// Rows that wrap are refused with a verdict.
+fn refuses_rows_that_wrap(verifier: &mut impl Verifies) {
+    let (is_right, why) = verify(verifier, FORGED, "");
+    assert!(!is_right);
+    assert!(why["reason"].is_string(), "{why}");
+}
+
+#[test]
+fn rows_that_wrap_are_refused_in_a_session() {
+    refuses_rows_that_wrap(&mut VerifySession::default());
+}
+
 #[test]
 fn kept_proofs_hold_in_a_session() {
     for kept in KEPT {
         holds_what_is_right_and_nothing_else(VerifySession::default(), kept);
+    }
+}
+
+/// Whatever is named of a sequence is compared, or the names are refused: none is passed over.
+#[test]
+fn some_of_the_names_of_a_sequence_are_refused() {
+    let (_, proof, model) = KEPT[0];
+    let file = SequenceFile {
+        generation: Generation {
+            prompt: 1,
+            written: 1,
+            limit: 1,
+            stop: None,
+            sampling: Sampling::greatest(),
+        },
+        proof: ProofFile::read(proof).unwrap(),
+    };
+    let bytes = file.to_bytes();
+    let lines = [
+        format!("job 0x{}\n", "5a".repeat(32)),
+        format!("provider 0x{}\n", "5a".repeat(20)),
+        format!("input 0x{}\n", "5a".repeat(32)),
+        format!("output 0x{}\n", "5a".repeat(32)),
+    ];
+    for named in 0..16u32 {
+        let own = lines.iter().enumerate();
+        let own = own.filter(|(index, _)| named >> index & 1 == 1);
+        let expected: String = own.map(|(_, line)| line.as_str()).collect();
+        let (is_right, why) = verify(&mut VerifySession::default(), (&bytes, model), &expected);
+        assert!(!is_right, "this model writes nothing");
+        // All four, or neither of the last two: it is looked at.
+        let check = match named {
+            0..4 | 15 => "sequence",
+            _ => "expected",
+        };
+        assert_eq!(why["check"], check, "{expected}: {why}");
     }
 }
 

@@ -9,6 +9,8 @@ use tg_ir::{LinearWeights, Shape, weights::BIAS_DIGITS};
 ///
 /// The first fold of a commitment may take as many, see [`crate::argument::commitment::schedule`].
 pub const COLUMN_VARS_MIN: usize = 7;
+/// Most variables of a tensor. Numbers of rows up to there fit the words of 32 bits of every machine that verifies.
+pub const TENSOR_VARS_MAX: usize = 31;
 /// Most chunks of one tensor.
 pub const CHUNKS_MAX: usize = 3;
 
@@ -121,10 +123,17 @@ impl TensorLayout {
             * eq_prefix(channels, self.channels)
     }
 
+    /// Rows in use: those of its pixels. They are counted in 64 bits on every machine: in 32 a shift loses 2^32 without a
+    /// word, and a layer of no rows has no columns that anything checks.
+    #[must_use]
+    pub const fn rows(&self) -> u64 {
+        (self.pixels as u64) << self.inner_vars()
+    }
+
     /// The chunks that cover the rows in use.
     #[must_use]
     pub fn chunks(&self) -> Vec<Chunk> {
-        chunks(self.pixels << self.inner_vars())
+        chunks(self.rows())
     }
 }
 
@@ -157,18 +166,22 @@ impl Chunk {
 
 /// Covers `rows` rows: the binary digits of `rows` from the largest, the last of at most [`CHUNKS_MAX`] rounded up.
 #[must_use]
-pub fn chunks(rows: usize) -> Vec<Chunk> {
+pub fn chunks(rows: u64) -> Vec<Chunk> {
     let mut chunks = Vec::with_capacity(CHUNKS_MAX);
-    let mut start = 0;
+    let mut start = 0u64;
     while start < rows {
         let rest = rows - start;
         let tiny = rest <= 1 << COLUMN_VARS_MIN;
         let vars = if chunks.len() + 1 == CHUNKS_MAX || tiny {
-            log2_ceil(rest)
+            rest.next_power_of_two().trailing_zeros() as usize
         } else {
             rest.ilog2() as usize
         };
-        chunks.push(Chunk { start, vars });
+        chunks.push(Chunk {
+            // What has more rows than a word counts is refused before its chunks are looked at.
+            start: usize::try_from(start).unwrap_or(usize::MAX),
+            vars,
+        });
         start += 1 << vars;
     }
     chunks
@@ -530,10 +543,20 @@ mod tests {
         }
     }
 
+    /// 2^32 rows are no rows in a word of 32 bits.
+    #[test]
+    fn rows_are_counted_in_64_bits() {
+        for (batch, rows) in [(1, 1u64 << 22), (1_024, 1 << 32), (1_000, 1 << 32)] {
+            let layout = TensorLayout::batched(Shape::new(2_048, 1, 2_048), batch);
+            assert_eq!(layout.rows(), rows);
+            assert_eq!(layout.chunks()[0].vars, rows.ilog2() as usize);
+        }
+    }
+
     #[test]
     fn chunks_are_aligned_and_cover_the_rows() {
-        for rows in 1..5_000 {
-            let chunks = chunks(rows);
+        for rows in 1..5_000usize {
+            let chunks = chunks(rows as u64);
             assert!(chunks.len() <= CHUNKS_MAX);
             let mut next = 0;
             for chunk in &chunks {

@@ -138,7 +138,7 @@ pub enum CommitmentError {
     #[error("{cells} cells are more than one commitment holds (2^{STACK_VARS_MAX})")]
     TooLarge {
         /// Cells asked for.
-        cells: usize,
+        cells: u64,
     },
     /// The anchor is not one value per column of the weights.
     #[error("the anchor of the weights has not one value per column")]
@@ -176,7 +176,12 @@ pub fn opening_protocol(tables: &[CommittedTable]) -> OpeningProtocol {
 /// Variables of the polynomial that stacks the tables.
 #[must_use]
 pub fn stack_vars(tables: &[CommittedTable]) -> usize {
-    crate::algebra::layout::log2_ceil(tables.iter().map(|table| table.columns << table.vars).sum())
+    // In 64 bits on every machine: a sum that wraps would be a small commitment.
+    let cells = tables
+        .iter()
+        .map(|table| (table.columns as u64) << table.vars);
+    let cells = cells.fold(0, u64::saturating_add).min(1 << 62);
+    cells.next_power_of_two().trailing_zeros() as usize
 }
 
 /// How a polynomial is folded and encoded on its way to a few coefficients.

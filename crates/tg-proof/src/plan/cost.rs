@@ -23,6 +23,9 @@ const _: () = assert!(PUBLIC_BYTES_MAX < PROOF_FILE_MAX as u64);
 /// Most sections that a witness is committed in. Each is a fractional sum and an opening: some milliseconds and a tenth
 /// of a megabyte.
 pub const SECTIONS_MAX: u64 = 16;
+/// Most leaves of one fractional sum: what a word of 32 bits counts, on every machine alike. A commitment holds 2^27 cells, and
+/// few readers look at one of them.
+pub const LEAVES_MAX: u64 = 1 << 31;
 /// Most readers of the lookup argument. A proof sends at least two elements for each, so that more do not fit evidence;
 /// GPT-2 has about a tenth of it.
 pub const READERS_MAX: u64 = 1 << 15;

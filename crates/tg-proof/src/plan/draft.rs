@@ -2,7 +2,8 @@
 
 use super::PlanError;
 use super::tables::{self, LIMB_CLASS_LIMIT, LookupTable};
-use crate::algebra::layout::{Chunk, TensorLayout, WeightLayout};
+use crate::algebra::layout::{Chunk, TENSOR_VARS_MAX, TensorLayout, WeightLayout};
+use crate::argument::commitment::{CommitmentError, STACK_VARS_MAX};
 use crate::plan::cost::{Added, VerifierCost};
 use crate::plan::staged::Staged;
 use std::collections::BTreeMap;
@@ -27,6 +28,14 @@ pub struct WitnessTable {
     /// Per opening besides the one of the lookup argument, the columns that are opened. The gadget leaves a point and the
     /// values for each.
     pub openings: Vec<Vec<usize>>,
+}
+
+impl WitnessTable {
+    /// Cells of its columns.
+    #[must_use]
+    pub const fn cells(&self) -> u64 {
+        (self.columns as u64) << self.chunk.column_vars()
+    }
 }
 
 /// Columns over one hypercube, committed chunk by chunk.
@@ -105,14 +114,16 @@ impl Draft {
     /// A draft of a valid program that nothing is added to yet.
     ///
     /// # Errors
-    /// If what follows from shapes alone costs too much.
+    /// If what follows from shapes alone costs too much, or a tensor of the batch has more than [`TENSOR_VARS_MAX`]
+    /// variables.
     pub(super) fn new(program: &Program, batch: usize) -> Result<Self, PlanError> {
         let cost = VerifierCost::batched(program, batch)?;
         let tensors = (0..=program.nodes.len()).map(|tensor| TensorId(tensor as u32));
+        let layouts = tensors.map(|tensor| TensorLayout::batched(program.shape(tensor), batch));
+        let layouts: Vec<TensorLayout> = layouts.collect();
+        check_vars(program, &layouts)?;
         Ok(Self {
-            layouts: tensors
-                .map(|tensor| TensorLayout::batched(program.shape(tensor), batch))
-                .collect(),
+            layouts,
             segments: Vec::new(),
             tables: Vec::new(),
             limbs: BTreeMap::new(),
@@ -134,7 +145,8 @@ impl Draft {
     /// argument, the columns opened there; every chunk has all of them.
     ///
     /// # Errors
-    /// [`PlanError::TooCostly`] if the columns so far are too many.
+    /// [`PlanError::TooCostly`] if the columns so far are too many, [`PlanError::Commitment`] if those of the largest chunk
+    /// are more than one commitment holds.
     pub(super) fn add_columns(
         &mut self,
         program: &Program,
@@ -144,18 +156,25 @@ impl Draft {
         openings: &[Vec<usize>],
     ) -> Result<ColumnSet, PlanError> {
         let opened = columns + openings.iter().map(Vec::len).sum::<usize>();
+        let chunks = layout.chunks();
         let added = Added {
-            columns: (opened * layout.chunks().len()) as u64,
+            columns: (opened * chunks.len()) as u64,
             ..Added::default()
         };
         self.cost.add(program, node, added)?;
+        // Stops: rows beyond the words of a machine. The first chunk is the largest, and the number of all rows is below
+        // twice its own.
+        let vars = chunks.first().map_or(0, Chunk::column_vars);
+        let cells = (columns.max(1) as u64).saturating_mul(1 << vars);
+        if cells > 1 << STACK_VARS_MAX {
+            return Err(CommitmentError::TooLarge { cells }.into());
+        }
         let first = self.witness.len();
         let part = self
             .witness
             .last()
             .filter(|table| table.node == node)
             .map_or(0, |table| table.part + 1);
-        let chunks = layout.chunks();
         let covered = chunks.last().map_or(0, |chunk| chunk.start + chunk.rows());
         self.witness
             .extend(chunks.into_iter().map(|chunk| WitnessTable {
@@ -176,7 +195,7 @@ impl Draft {
     /// Lets a column look up a table at `offset` plus its value; gives the index of the reader group.
     ///
     /// # Errors
-    /// [`PlanError::TooCostly`] if the readers so far are too many.
+    /// [`PlanError::TooCostly`] if the readers so far are too many, [`PlanError::Unprovable`] if no row is read.
     pub(super) fn add_reader(
         &mut self,
         program: &Program,
@@ -184,6 +203,12 @@ impl Draft {
         (columns, column): (&ColumnSet, usize),
         (table, offset): (usize, u32),
     ) -> Result<usize, PlanError> {
+        // Stops: values that are pulled and that no lookup argument shows.
+        if columns.witness.is_empty() {
+            let node = node.min(program.nodes.len() - 1);
+            let why = "a reader of a table has no rows";
+            return Err(PlanError::unprovable(program, node, why));
+        }
         let added = Added {
             readers: [1, columns.witness.len() as u64],
             ..Added::default()
@@ -242,5 +267,93 @@ impl Draft {
         let table = self.add_table(program, node, tables::limb_table(class_max))?;
         self.limbs.insert(class_max, table);
         Ok(table)
+    }
+}
+
+/// Refuses a tensor whose rows a word of 32 bits does not count, on every machine alike.
+fn check_vars(program: &Program, layouts: &[TensorLayout]) -> Result<(), PlanError> {
+    let large = |layout: &TensorLayout| layout.vars() > TENSOR_VARS_MAX;
+    let Some(tensor) = layouts.iter().position(large) else {
+        return Ok(());
+    };
+    // The input is no node's, and is charged to the first.
+    let node = tensor.saturating_sub(1);
+    Err(PlanError::TooCostly {
+        node,
+        name: program.nodes[node].name.clone(),
+        what: "variables of a tensor",
+        cost: layouts[tensor].vars() as u64,
+        limit: TENSOR_VARS_MAX as u64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tg_ir::{InputSpec, Node, Op, Shape, View, Weights, op};
+
+    /// One element, repeated along rows and channels.
+    fn spread(rows: u32, channels: u32) -> Program {
+        let node = Node {
+            name: "spread".to_owned(),
+            op: Op::View(op::Unary {
+                input: TensorId::INPUT,
+                how: View::new(0, &[(rows, 0), (channels, 0)]),
+            }),
+            shape: Shape::new(rows, 1, channels),
+            scale: 1.0,
+        };
+        Program {
+            name: "spread".to_owned(),
+            input: InputSpec::scaled(Shape::vector(1), 1.0),
+            nodes: vec![node],
+            outputs: Vec::new(),
+            ties: Vec::new(),
+            signature: None,
+            tokenizer: None,
+            weights_root: Weights { layers: Vec::new() }.root(),
+        }
+    }
+
+    /// Columns of as many rows as wrap to none in 32 bits, and of the most that a commitment holds.
+    #[test]
+    fn columns_beyond_a_commitment_are_refused_by_the_plan() {
+        let program = spread(4, 4);
+        let mut draft = Draft::new(&program, 1).unwrap();
+        let mut add = |layout, columns| draft.add_columns(&program, 0, layout, columns, &[]);
+        let refused = |cells| PlanError::from(CommitmentError::TooLarge { cells });
+        let layout = TensorLayout::batched(Shape::new(2_048, 1, 2_048), 1_024);
+        assert_eq!(add(layout, 3).unwrap_err(), refused(3 << 32));
+        let layout = TensorLayout::batched(Shape::new(2_048, 1, 2_048), 32);
+        assert_eq!(add(layout, 3).unwrap_err(), refused(3 << 27));
+        assert_eq!(add(layout, 1).unwrap().covered, 1 << 27);
+        // Each chunk is a table of its own.
+        let layout = TensorLayout::batched(Shape::new(3 << 10, 1, 2_048), 32);
+        let added = add(layout, 1).unwrap();
+        assert_eq!((added.witness.len(), added.covered), (2, 3 << 26));
+    }
+
+    #[test]
+    fn a_reader_without_rows_is_refused() {
+        let program = spread(4, 4);
+        let mut draft = Draft::new(&program, 1).unwrap();
+        let limbs = draft.limb_table(&program, 0, 3).unwrap();
+        let layout = TensorLayout::of(Shape::new(4, 1, 4));
+        let columns = draft.add_columns(&program, 0, layout, 1, &[]).unwrap();
+        assert_eq!(
+            draft.add_reader(&program, 0, (&columns, 0), (limbs, 0)),
+            Ok(0)
+        );
+        let none = ColumnSet {
+            witness: 0..0,
+            ..columns
+        };
+        let refused = draft.add_reader(&program, 0, (&none, 0), (limbs, 0));
+        assert!(
+            matches!(refused, Err(PlanError::Unprovable { node: 0, .. })),
+            "{refused:?}"
+        );
     }
 }

@@ -1,8 +1,11 @@
 //! Where the leaves of the fractional sums stand.
 
+use super::PlanError;
+use super::cost::LEAVES_MAX;
 use super::draft::Draft;
 use crate::algebra::layout::log2_ceil;
 use std::ops::Range;
+use tg_ir::Program;
 
 /// A block of leaves of a fractional sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +53,25 @@ impl Draft {
 }
 
 /// Places blocks, largest first: every block is then aligned to its size. Gives log2 of the number of leaves too.
-pub(super) fn place(mut blocks: Vec<(LeafBlock, usize)>) -> (Vec<PlacedBlock>, usize) {
+///
+/// # Errors
+/// [`PlanError::TooCostly`] if there are more than [`LEAVES_MAX`], which is charged to the last node.
+pub(super) fn place(
+    program: &Program,
+    mut blocks: Vec<(LeafBlock, usize)>,
+) -> Result<(Vec<PlacedBlock>, usize), PlanError> {
+    let leaves = blocks.iter().map(|&(_, vars)| 1u64 << vars);
+    let leaves = leaves.fold(0, u64::saturating_add);
+    if leaves > LEAVES_MAX {
+        let node = program.nodes.len() - 1;
+        return Err(PlanError::TooCostly {
+            node,
+            name: program.nodes[node].name.clone(),
+            what: "leaves of a fractional sum",
+            cost: leaves,
+            limit: LEAVES_MAX,
+        });
+    }
     blocks.sort_by_key(|&(_, vars)| std::cmp::Reverse(vars));
     let mut start = 0;
     let placed = blocks
@@ -61,5 +82,5 @@ pub(super) fn place(mut blocks: Vec<(LeafBlock, usize)>) -> (Vec<PlacedBlock>, u
             placed
         })
         .collect();
-    (placed, log2_ceil(start).max(1))
+    Ok((placed, log2_ceil(start).max(1)))
 }

@@ -221,7 +221,7 @@ impl Plan {
         let (mut draft, nodes) = draft(program, batch, Visibility::Public)?;
         let mut sections = draft.cut_witness(&program, size)?;
         draft.charge_openings(&program, &sections)?;
-        let leaves = draft.place_leaves(&mut sections);
+        let leaves = draft.place_leaves(&program, &mut sections)?;
         let pushforwards = draft.pushforwards();
         Ok(Self {
             pushforwards,
@@ -246,10 +246,10 @@ impl Plan {
             salts,
         } = draft.plan_statement(&program, modes)?;
         // What is hidden is committed as a whole, or refused by its commitment.
-        let mut sections = draft.cut_witness(&program, SectionSize::forced(usize::MAX))?;
+        let mut sections = draft.cut_witness(&program, SectionSize::WHOLE)?;
         // Hiding commitments are opened at one point.
         draft.charge_openings(&program, &[])?;
-        let leaves = draft.place_leaves(&mut sections);
+        let leaves = draft.place_leaves(&program, &mut sections)?;
         let plan = Self::of(draft, nodes, sections, leaves);
         let entries = plan.tables.iter().map(LookupTable::len);
         let pushforwards = plan.looks_up().then(|| PushforwardLayout::of(entries));

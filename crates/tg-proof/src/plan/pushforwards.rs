@@ -83,10 +83,13 @@ impl Draft {
     ///
     /// An entry that nobody reads costs nothing in clear, and a table is read at most as often as its readers have rows.
     pub(super) fn pushforwards(&self) -> Option<PushforwardLayout> {
-        let mut rows = vec![0; self.tables.len()];
+        // The rows of all sections may be more than a word of 32 bits counts.
+        let mut rows = vec![0usize; self.tables.len()];
         for reader in &self.groups {
             let tables = &self.witness[reader.witness.clone()];
-            rows[reader.table] += tables.iter().map(|table| table.chunk.rows()).sum::<usize>();
+            let read = &mut rows[reader.table];
+            let own = tables.iter().map(|table| table.chunk.rows());
+            *read = own.fold(*read, usize::saturating_add);
         }
         let read: usize = self
             .tables

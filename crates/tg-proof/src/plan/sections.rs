@@ -29,7 +29,7 @@ pub struct Section {
 
 /// Most cells of a section that has more than one table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SectionSize(usize);
+pub struct SectionSize(u64);
 
 /// What every prover and every verifier uses: as much as one commitment holds. A section half as large would take half the
 /// memory (24 bytes a cell for its commitment, 44 for its fractional sum), but twice as many openings and sums of 200 kB.
@@ -40,11 +40,14 @@ impl Default for SectionSize {
 }
 
 impl SectionSize {
+    /// One section, whatever its size.
+    pub(super) const WHOLE: Self = Self(u64::MAX);
+
     /// Sections of at most so many cells. For tests and measurements: a proof with other sections than those of
     /// [`SectionSize::default`] is refused.
     #[must_use]
     pub const fn forced(cells: usize) -> Self {
-        Self(cells)
+        Self(cells as u64)
     }
 }
 
@@ -110,17 +113,16 @@ impl Draft {
         program: &Program,
         size: SectionSize,
     ) -> Result<Vec<Section>, PlanError> {
-        let cells = |table: &WitnessTable| table.columns << table.chunk.column_vars();
-        let (mut first, mut own) = (0, 0);
+        let (mut first, mut own) = (0, 0u64);
         // Without columns nothing is committed: no section, not an empty one.
         let there = !self.witness.is_empty();
         let mut starts: Vec<usize> = there.then_some(0).into_iter().collect();
-        for (table, cells) in self.witness.iter().map(cells).enumerate() {
+        for (table, cells) in self.witness.iter().map(WitnessTable::cells).enumerate() {
             if cells.saturating_add(own) > size.0 && table > first {
                 starts.push(table);
                 (first, own) = (table, 0);
             }
-            own += cells;
+            own = own.saturating_add(cells);
         }
         for &start in &starts {
             let node = self.witness.get(start).map_or(0, |table| table.node);
@@ -161,9 +163,13 @@ impl Draft {
     }
 
     /// Places the leaves of every sum: gives those of the last one, and log2 of their number.
-    pub(super) fn place_leaves(&self, sections: &mut [Section]) -> (Vec<PlacedBlock>, usize) {
+    pub(super) fn place_leaves(
+        &self,
+        program: &Program,
+        sections: &mut [Section],
+    ) -> Result<(Vec<PlacedBlock>, usize), PlanError> {
         if self.witness.is_empty() {
-            return (Vec::new(), 0);
+            return Ok((Vec::new(), 0));
         }
         let whole = sections.len() == 1;
         let all = 0..self.witness.len();
@@ -173,9 +179,9 @@ impl Draft {
         if !whole {
             for section in sections {
                 let blocks = self.reader_blocks(section.witness.clone());
-                (section.leaves, section.leaf_vars) = place(blocks);
+                (section.leaves, section.leaf_vars) = place(program, blocks)?;
             }
         }
-        place(blocks)
+        place(program, blocks)
     }
 }

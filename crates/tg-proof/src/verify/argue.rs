@@ -12,7 +12,7 @@ use crate::argument::commitment::Pcs;
 use crate::argument::sumcheck::{self, SumShape};
 use crate::plan::cost::Added;
 use crate::plan::modes::Modes;
-use crate::plan::{Plan, PlanError, PushforwardLayout, SectionSize, TensorPlan};
+use crate::plan::{Plan, PlanError, PushforwardLayout, ReaderGroup, SectionSize, TensorPlan};
 use crate::verify::lookup::{self, ClaimsIn, LookupMessages};
 use crate::verify::messages::{CommittedPushforwards, NodeProof, Pushforwards};
 use crate::verify::places::WalkPlaces;
@@ -58,6 +58,12 @@ impl<A: Arithmetic> Walk<'_, A> {
         let lookup = sent.map(|sent| sent.lookup);
         // Stops: a lookup argument about nothing, columns that no argument reads.
         if lookup.is_some_and(|lookup| lookup.is_some() != plan.looks_up()) {
+            return Err(MESSAGES);
+        }
+        // Stops: readers that no argument shows, whose values a prover would choose.
+        let tables = plan.witness.len();
+        let shown = |group: &ReaderGroup| !group.witness.is_empty() && group.witness.end <= tables;
+        if !plan.groups.iter().all(shown) {
             return Err(MESSAGES);
         }
         let lookup = lookup.flatten();
@@ -290,5 +296,54 @@ impl Plan {
         };
         self.cost.add(&program, last, planned)?;
         Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tg_ir::{InputSpec, Node, Op, Program, Shape, TensorId, View, Weights, op};
+
+    /// A walk does not rest on the plan for it: values that are pulled are shown by a lookup argument or by nothing.
+    #[test]
+    fn readers_that_no_argument_shows_are_refused() {
+        let shape = Shape::vector(4);
+        let node = Node {
+            name: "spread".to_owned(),
+            op: Op::View(op::Unary {
+                input: TensorId::INPUT,
+                how: View::new(0, &[(4, 0)]),
+            }),
+            shape,
+            scale: 1.0,
+        };
+        let program = Program {
+            name: "spread".to_owned(),
+            input: InputSpec::scaled(Shape::vector(1), 1.0),
+            nodes: vec![node],
+            outputs: Vec::new(),
+            ties: Vec::new(),
+            signature: None,
+            tokenizer: None,
+            weights_root: Weights { layers: Vec::new() }.root(),
+        };
+        let program = program.check().unwrap();
+        let plan = || Plan::uncounted(program, 1, SectionSize::default()).unwrap();
+        assert!(plan().count(program).is_ok());
+        for witness in [0..0, 0..1] {
+            let mut plan = plan();
+            assert!(!plan.looks_up());
+            plan.groups.push(ReaderGroup {
+                node: 0,
+                column: 0,
+                table: 0,
+                offset: 0,
+                witness,
+            });
+            let refused = plan.count(program);
+            assert!(matches!(refused, Err(PlanError::Unprovable { .. })));
+        }
     }
 }

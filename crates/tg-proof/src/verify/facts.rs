@@ -174,19 +174,17 @@ pub fn prove_memory(program: &Program, shape: &ProofShape, cell: u64) -> u64 {
     // The weights, their columns, and the tensors of the execution with their columns of positions.
     let owners = (0..program.nodes.len()).filter(|&node| program.weights_owner(node) == node);
     let weights: usize = owners.map(|node| 3 * program.weights_of(node)).sum();
-    let tensors: usize = shape.plan.layouts.iter().map(TensorLayout::padded).sum();
+    let tensors = shape.plan.layouts.iter().map(TensorLayout::padded);
+    let tensors: u64 = tensors.map(|cells| cells as u64).sum();
     let tables = shape.plan.witness.iter();
-    let columns: usize = tables.map(|table| table.columns << table.chunk.vars).sum();
+    let columns = tables.map(|table| (table.columns as u64) << table.chunk.vars);
+    let columns: u64 = columns.sum();
     // What each reader reads, entry by entry of its table.
     let readers = shape.plan.groups.iter();
     let read: usize = readers
         .map(|reader| shape.plan.tables[reader.table].len())
         .sum();
-    let fixed = PROCESS
-        + weights as u64
-        + 6 * tensors as u64
-        + cell * columns as u64
-        + EXTENSION * read as u64;
+    let fixed = PROCESS + weights as u64 + 6 * tensors + cell * columns + EXTENSION * read as u64;
     let weights = shape.weights.as_ref().map(|own| &own.scheme);
     let pushforwards = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);
     let weights_opening = weights.map_or(0, opening_bytes);

@@ -9,8 +9,10 @@ mod hostile;
 
 use tg_proof::ajtai::{self, TensorCommitment};
 use tg_proof::messages::{self, Pushforwards};
+use tg_proof::plan::Plan;
 use tg_proof::{
-    ExpectedStatement, Modes, PartModes, Parts, ProofFile, PublicModel, Visibility, verify,
+    ExpectedStatement, Modes, PartModes, Parts, PlanError, ProofFile, PublicModel, Visibility,
+    verify,
 };
 use tg_types::Digest;
 use tg_types::codec::{Decode, Encode};
@@ -143,6 +145,25 @@ fn the_kept_ids_are_unchanged() {
     let model = PublicModel::decode(MODEL).unwrap();
     let ids = format!("{}\n{}\n", model.program_id(), model.id());
     assert_eq!(ids, include_str!("../data/mlp-digits.ids"));
+}
+
+/// A proof without a lookup argument, of inputs that come to 2^32 rows: where these wrap to none, nothing shows what the
+/// requantisation sends, and every output is accepted. The plan refuses it on every machine.
+#[test]
+fn rows_that_wrap_in_32_bits_are_refused_by_the_plan() {
+    let model = PublicModel::decode(include_bytes!("../data/wrapped-rows.tgv")).unwrap();
+    let file = ProofFile::read(include_bytes!("../data/wrapped-rows.proof")).unwrap();
+    assert_eq!(file.statement.batch, 1_024);
+    assert!(verify(&model, &file, &ExpectedStatement::default()).is_err());
+    let planned = |batch| Plan::batched(model.program().check().unwrap(), batch);
+    assert!(planned(1).is_ok());
+    let refused = planned(512).unwrap_err();
+    assert!(matches!(refused, PlanError::Commitment(_)), "{refused}");
+    let refused = planned(1_024).unwrap_err();
+    let PlanError::TooCostly { what, limit, .. } = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!((what, limit), ("variables of a tensor", 31));
 }
 
 /// Files of earlier versions are refused by their version, not misread.
