@@ -149,7 +149,7 @@ fn a_sealed_bid_keeps_a_place_among_the_open_jobs_for_what_it_opens() {
             reference: DurationMs::from_secs(1),
             ..JobNeeds::ANY_MACHINE
         },
-        ..order.clone()
+        ..order
     };
     let alice = Wallet::from_seed(b"alice").address();
     let (id, salt) = (BidId::new([7; 32]), Digest::new([7; 32]));

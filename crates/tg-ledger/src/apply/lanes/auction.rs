@@ -41,6 +41,9 @@ const ROUNDS_MAX: usize = 4;
 /// How often what was cleared is tried: each time without the bids that won before and found no machine.
 const TRIALS_MAX: usize = 4;
 
+/// What a bid won of each class, and the price of each.
+type Won<'a> = (&'a BTreeMap<u8, u32>, &'a BTreeMap<u8, Amount>);
+
 /// What came of one clearing: who takes part, by the places in the list of bids, and what each of them got.
 struct Cleared {
     taking: Vec<usize>,
@@ -248,7 +251,7 @@ impl Execution {
         &self,
         context: &mut MatchContext,
         job: &Job,
-        won: Option<(&BTreeMap<u8, u32>, &BTreeMap<u8, Amount>)>,
+        won: Option<Won<'_>>,
     ) -> Option<Quote> {
         let market = (self.state.stock(), &context.prices);
         let demand = self.state.job_demand(job, market, self.now)?;
