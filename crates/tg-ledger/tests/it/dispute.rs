@@ -616,6 +616,11 @@ fn a_watcher_accuses_by_its_vote_or_challenges_but_not_both() {
 #[test]
 fn a_watcher_that_challenged_seals_no_accusation_beside() {
     let (mut world, _, lease, watcher) = watched();
+    let fee = Transaction::Transfer {
+        to: address(watcher),
+        amount: tgrid(2 * CHALLENGE),
+    };
+    world.send("bob", fee);
     world.send(watcher, challenge(lease));
     let votes = vec![opened(lease, Vote::WrongRun).sealed(&address(watcher))];
     assert_eq!(

@@ -741,7 +741,7 @@ fn codes_are_stable_and_unique() {
     assert_eq!(unique.len(), codes.len());
     assert_eq!(
         codes.len(),
-        79 + 5 + 14 + 3 + 7 + 2 + 10 + 2 + 5 + 5 + 1 + 2 + 1 + 1 + 8 + 6 + 7
+        79 + 5 + 14 + 3 + 7 + 2 + 10 + 2 + 5 + 5 + 1 + 2 + 1 + 1 + 8 + 6 + 7 + 1
     );
     let model = MODEL;
     let error = TransactionError::UnknownModel { model };
