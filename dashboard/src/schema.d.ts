@@ -474,6 +474,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/clouds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What clouds ask for hardware, to stand beside what offers ask: the dated rows that this node was started with, those of the
+         *     program if no file was named. Each is a note of a public page; the node asks no cloud.
+         */
+        get: operations["clouds"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dev/accounts": {
         parameters: {
             query?: never;
@@ -1226,6 +1246,47 @@ export interface components {
             seed?: string | null;
             /** @description Where the check stands, in words. */
             stage: string;
+        };
+        /** @description What one cloud asks for one product. */
+        CloudPriceDto: {
+            /** @description The cloud. */
+            cloud: string;
+            /** @description The model of its GPUs; absent if the price is for virtual cores. */
+            gpu?: string | null;
+            /**
+             * Format: int32
+             * @description How many GPUs the price is for; 0 if it is for virtual cores.
+             */
+            gpus: number;
+            /** @description What it sells under which terms. */
+            product: string;
+            /** @description The day on which the page said so, such as `2026-11-27`. */
+            read_on: string;
+            /** @description The address of the page. */
+            source: string;
+            /**
+             * Format: double
+             * @description Dollars an hour.
+             */
+            usd_per_hour: number;
+            /**
+             * Format: int32
+             * @description How many virtual cores the price is for; 0 if it is for GPUs.
+             */
+            vcpus: number;
+        };
+        /**
+         * @description What clouds ask for hardware, by the table that a node was started with. Nobody asks the clouds: each row is a note of a page
+         *     on a day.
+         */
+        CloudPricesDto: {
+            /** @description The rows, 1,000 at most, in the table's order. */
+            rows: components["schemas"]["CloudPriceDto"][];
+            /**
+             * Format: double
+             * @description What a TGRID is worth in dollars to whoever wrote the table; absent if the table does not say it. No market does.
+             */
+            usd_per_tgrid?: number | null;
         };
         /** @description A request of `/completions`. */
         CompletionBody: {
@@ -4441,6 +4502,26 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    clouds: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CloudPricesDto"];
                 };
             };
         };
