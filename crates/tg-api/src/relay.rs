@@ -367,6 +367,10 @@ mod tests {
         let _asked = relay.ask(&lease, request(1)).unwrap();
         for number in (10_000..).take(LEASES_MAX + 100) {
             claim(number, stranger(number));
+            // Its provider comes, as often as one does.
+            if number.is_multiple_of(512) {
+                assert!(relay.knows(&lease, &[1; 16]));
+            }
         }
         assert!(relay.knows(&lease, &[1; 16]));
     }

@@ -12,7 +12,7 @@ use crate::dto::{
 use crate::error::ClientError;
 
 /// A type that the API answers with.
-pub(crate) trait Answer: Sized {
+pub(crate) trait JsonAnswer: Sized {
     /// Reads it.
     fn from_json(bytes: &[u8]) -> serde_json::Result<Self>;
 
@@ -27,7 +27,7 @@ pub(crate) trait Answer: Sized {
 
 macro_rules! answers {
     ($($name:ty),* $(,)?) => {$(
-        impl Answer for $name {
+        impl JsonAnswer for $name {
             fn from_json(bytes: &[u8]) -> serde_json::Result<Self> {
                 serde_json::from_slice(bytes)
             }

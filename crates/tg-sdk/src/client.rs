@@ -18,7 +18,7 @@ use tg_types::{
 };
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::answer::Answer;
+use crate::answer::JsonAnswer;
 use crate::dto::{
     AccountDto, BidDto, CloudPricesDto, DevelopmentAccountDto, DryRunDto, FaucetRequestDto, JobDto,
     JobEventsDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, ModePriceDto, ModelDto,
@@ -877,7 +877,11 @@ impl Client {
     }
 
     /// Reads the pages of a list up to `most` items. `path` ends where a query goes on.
-    async fn list<P: Paged>(&self, path: &str, most: usize) -> Result<Vec<P::Item>, ClientError> {
+    async fn list<P: Paged + JsonAnswer>(
+        &self,
+        path: &str,
+        most: usize,
+    ) -> Result<Vec<P::Item>, ClientError> {
         let most = most.min(LIST_ITEMS_MAX);
         let mut items = Vec::new();
         let mut after = String::new();
@@ -897,7 +901,7 @@ impl Client {
         Ok(items)
     }
 
-    async fn get<T: Answer>(&self, path: &str) -> Result<T, ClientError> {
+    async fn get<T: JsonAnswer>(&self, path: &str) -> Result<T, ClientError> {
         let bytes = self.read(path).await?;
         T::read(path, &bytes)
     }

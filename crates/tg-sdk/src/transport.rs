@@ -10,7 +10,7 @@ use hyper::{Method, Request, Response, Uri};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use crate::answer::Answer;
+use crate::answer::JsonAnswer;
 use crate::error::{ClientError, ErrorBody};
 use crate::tls::{Connector, TlsRoots};
 use crate::upload::UploadBody;
@@ -178,7 +178,7 @@ impl Transport {
     }
 
     /// Sends a request and reads the answer as JSON.
-    pub(crate) async fn json<T: Answer>(
+    pub(crate) async fn json<T: JsonAnswer>(
         &self,
         method: Method,
         path: &str,

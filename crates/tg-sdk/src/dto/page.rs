@@ -34,7 +34,7 @@ macro_rules! pages {
 
 /// A page of a list.
 #[cfg(feature = "client")]
-pub(crate) trait Paged: crate::answer::Answer {
+pub(crate) trait Paged {
     /// What is listed.
     type Item;
 
