@@ -6,8 +6,8 @@ use tg_ledger::{QuestionTask, Schedule, SeedKeyPhase, State, StorageTask, VoteDu
 use tg_types::chain::{Equivocation, VoteKind};
 use tg_types::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX, VOTES_MAX};
 use tg_types::{
-    Address, BlockId, DealingLog, Digest, OpenedVote, StorageSubject, TileName, Transaction, Vote,
-    Wallet,
+    Address, BlockId, DealingLog, Digest, LeaseId, OpenedVote, StorageSubject, TileName,
+    Transaction, VerificationMode, Vote, Wallet,
 };
 
 use crate::files::{Files, HONEST, Holders, ONE, claim};
@@ -71,6 +71,24 @@ impl Seat {
         }
         if draws.below(24) == 0 {
             self.report_liveness(files, is_hostile, draws, out);
+        }
+        // Last: what is refused takes those of its lane that come after it with it.
+        if is_hostile {
+            self.challenge(out);
+        }
+    }
+
+    /// Challenges a result on which it is to vote, too, of every second lease: what it paid for that may be nobody's.
+    fn challenge(&self, out: &mut Outbox<'_>) {
+        let tasks = out.state.vote_tasks(&self.wallet.address());
+        let leases = tasks.into_iter().filter_map(|it| {
+            let is_watched = it.sample.mode == VerificationMode::Optimistic;
+            (is_watched && it.sample.lease.as_bytes()[1].is_multiple_of(2))
+                .then_some(it.sample.lease)
+        });
+        let watched: Vec<LeaseId> = leases.collect();
+        for lease in watched {
+            out.send(&self.wallet, Transaction::ChallengeResult { lease });
         }
     }
 
