@@ -247,12 +247,7 @@ impl Execution {
     }
 
     /// The machine for a bid, among those of the classes that it got, at their prices; without them among all, at what the machine asks.
-    fn winner(
-        &self,
-        context: &mut MatchContext,
-        job: &Job,
-        won: Option<Won<'_>>,
-    ) -> Option<Quote> {
+    fn winner(&self, context: &mut MatchContext, job: &Job, won: Option<Won<'_>>) -> Option<Quote> {
         let market = (self.state.stock(), &context.prices);
         let demand = self.state.job_demand(job, market, self.now)?;
         let sold = |view: &OfferView<'_>| {
